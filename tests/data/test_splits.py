@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,14 @@ def test_what_is_held_out_is_said_where_it_is_not_the_test_split() -> None:
     part, said = untested.held_out()
     assert part is untested.val
     assert said == ["The examples are those of validation: digits has no test split."]
+
+
+def test_data_are_printed_in_a_line() -> None:
+    digits = load("digits")
+    assert repr(digits).startswith("Data('digits': 1,797 images")
+    assert re.fullmatch(
+        r"Rows\([\d,]+ examples, x \w+ \(\d+, 8, 8, 1\), y \w+ \(\d+,\)\)", repr(digits.train)
+    )
+    text = load("shakespeare")
+    assert all(len(repr(one)) < 200 for one in (text, text.train, text.val, digits.test))
+    assert repr(text.train).startswith("Windows(")

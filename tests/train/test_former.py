@@ -12,10 +12,10 @@ import safetensors.numpy
 import yaml
 
 from chainrule import models
-from chainrule.core.errors import ArgumentError, CheckpointError
-from chainrule.data import readers
+from chainrule.core.errors import ArgumentError, CapabilityError, CheckpointError
+from chainrule.data import load, readers
 from chainrule.models.supervised import mlp as registered
-from chainrule.train import Run, checkpoints, config, former
+from chainrule.train import Run, checkpoints, config, fit, former, resume
 from tests.trust.toys import go_on, mlp, points, train
 
 INPUTS = jnp.array([[0.5, 0.5], [-0.5, 0.5], [2.0, -1.0]])
@@ -98,6 +98,29 @@ def test_an_array_under_both_names_is_refused(old: Path) -> None:
     checkpoints.save(store, tensors, step + 1, {})
     with pytest.raises(CheckpointError, match="under its present name too"):
         Run.open(old).model_at(step + 1)
+
+
+def test_a_run_of_what_is_another_model_today_opens_as_that_model(tmp_path: Path) -> None:
+    """Denoising auto-encoders had a kind without noise once: the auto-encoder of today."""
+    data = load("moons", n=100)
+    model = models.build("autoencoder", data.schema, latent=1, width=4, depth=1, activation="silu")
+    run = fit(model, data, run=tmp_path / "old", steps=2, batch=8)
+    x = jnp.asarray(data.val.x)
+    codes = Run.open(run.path).model.encode(x)  # type: ignore[attr-defined]
+    stored = yaml.safe_load((run.path / "config.yaml").read_text())
+    sizes = {"code": 1, "width": 4, "depth": 1}
+    stored["model"] = {
+        "name": "denoising-autoencoder",
+        "settings": {"noise": "none", "sigma": 0.3, "tau": 0.2, **sizes},
+    }
+    (run.path / "config.yaml").write_text(yaml.safe_dump(stored))
+    rename(run.path, lambda name: name.replace("coder.network.layers", "coder.layers"))
+    found = Run.open(run.path)
+    assert type(found.model).__name__ == "Autoencoder"
+    np.testing.assert_array_equal(found.model.encode(x), codes)  # type: ignore[attr-defined]
+    with pytest.raises(CapabilityError, match=r"is the model autoencoder today(.|\n)*chainrule train from="):
+        resume(run.path, steps=4)
+    assert models.begin("autoencoder", found.model, data).config == found.model.config  # type: ignore[attr-defined]
 
 
 def test_a_setting_given_under_both_names_is_left_for_the_schema_to_refuse() -> None:

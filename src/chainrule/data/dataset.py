@@ -38,6 +38,9 @@ class Data:
     reading: TableReading | None = None
     """Tables: how the columns were read, so that new rows can be read in the same way; no part of the hash."""
 
+    def __repr__(self) -> str:
+        return f"Data({self.name!r}: {self.describe()})"
+
     def split(self, name: str) -> Split:
         """A split by its name."""
         splits = {"train": self.train, "val": self.val, "test": self.test}

@@ -32,6 +32,16 @@ class Split(abc.ABC):
     def __len__(self) -> int:
         """Number of examples."""
 
+    def __repr__(self) -> str:
+        """How many examples, and the types and shapes of the raw arrays, whose numbers would fill the screen.
+
+        >>> Rows({"x": np.zeros((3, 2), np.float32), "y": np.arange(3)})
+        Rows(3 examples, x float32 (3, 2), y int64 (3,))
+        """
+        arrays = [f"{name} {array.dtype} {array.shape}" for name, array in self.arrays.items()]
+        count = f"{len(self):,} example{'' if len(self) == 1 else 's'}"
+        return f"{type(self).__name__}({', '.join([count, *arrays])})"
+
     @abc.abstractmethod
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
         """The scaled examples with these numbers, from `self.arrays` or from a copy of it on a device."""
@@ -45,6 +55,14 @@ class Split(abc.ABC):
         """Default: the examples with these numbers as they always are; or as training sees them this once."""
         del key
         return self.gather(arrays, index)
+
+    @property
+    def apart(self) -> "Split":
+        """Default: the split itself; of examples that overlap, only so many that none is seen twice.
+
+        It is what an algorithm needs that looks at all examples at once.
+        """
+        return self
 
     def batch(self, index: Any) -> Batch:
         """The scaled examples with these numbers, on the host."""
@@ -67,7 +85,7 @@ class Split(abc.ABC):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows(Split):
     """Examples along the first axis of `arrays["x"]`, targets and weights (if any) along those of "y" and "weight"."""
 
@@ -89,7 +107,7 @@ class Rows(Split):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Coins(Split):
     """Rows of zeros and ones that are thrown anew whenever training sees them; everybody else sees one throw.
 
@@ -120,7 +138,7 @@ class Coins(Split):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selected(Split):
     """Rows of an array too large to copy: all splits share `arrays["x"]`, `arrays["rows"]` says which are ours."""
 
@@ -136,7 +154,7 @@ class Selected(Split):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Subset(Split):
     """A few examples of another split, by number."""
 

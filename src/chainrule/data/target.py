@@ -146,7 +146,7 @@ class Target(abc.ABC):
         """Default: nothing can be predicted; otherwise the columns of a table of predictions.
 
         `names` are those of the outputs. `predicted` is what a model gives, values in the units of the data; `half` is
-        how far an interval reaches to either side of them, where that is known.
+        how far an interval reaches to either side of them, where that is known, by output or by prediction.
         """
         del schema, names, predicted, half
         return {}

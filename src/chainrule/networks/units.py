@@ -22,6 +22,15 @@ def unit(schema: Schema) -> bool:
     return kinds.of(schema).in_unit_interval(schema)
 
 
+def described(schema: Schema) -> str:
+    """The units of the model in words, for numbers that are measured in them.
+
+    >>> described(Schema("points", (2,)))
+    'standardised data'
+    """
+    return "entries from 0 to 1" if unit(schema) else "standardised data"
+
+
 def to_network(schema: Schema, x: Array) -> Array:
     """Examples as the network sees them."""
     return 2 * x - 1 if unit(schema) else x
@@ -32,7 +41,7 @@ def to_model(schema: Schema, x: Array) -> Array:
     return (x + 1) / 2 if unit(schema) else x
 
 
-def log_density(schema: Schema, nats: Float[Array, " batch"]) -> Float[Array, " batch"]:
+def log_density(schema: Schema, nats: Float[Array, "batch *more"]) -> Float[Array, "batch *more"]:
     """The cost of each example as the network sees it, as a log-density in the units of the model.
 
     >>> import jax.numpy as jnp
@@ -60,4 +69,12 @@ def dequantization_variance(schema: Schema) -> float:
     return 1 / (12 * (schema.levels - 1) ** 2) if schema.levels else 0.0
 
 
-__all__ = ["dequantization_variance", "dequantized", "log_density", "to_model", "to_network", "unit"]
+__all__ = [
+    "dequantization_variance",
+    "dequantized",
+    "described",
+    "log_density",
+    "to_model",
+    "to_network",
+    "unit",
+]

@@ -1,18 +1,20 @@
 """Former names of settings and arrays, as run folders of earlier versions hold them.
 
-A registry entry says what its settings and arrays were once called (`Entry.former_settings`, `Entry.former_arrays`),
-`train/config.py` what training settings were called. Whatever is read from a run folder passes through here and comes
-out under present names; only present names are ever written.
+A registry entry says what its settings and arrays were once called (`Entry.former_settings`, `Entry.former_arrays`) and
+which settings mean another model today (`Entry.became`), `train/config.py` what training settings were called. Whatever
+is read from a run folder passes through here and comes out under present names; only present names are ever written.
 """
 
 import re
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from chainrule import __version__, models
-from chainrule.core.errors import ChainruleWarning
+from chainrule.core.errors import CapabilityError, ChainruleWarning
 from chainrule.core.quoting import plain
+from chainrule.train import folder, naming
 from chainrule.train.config import FORMER_SETTINGS
 
 
@@ -28,9 +30,12 @@ def config(stored: dict[str, Any]) -> dict[str, Any]:
     name = stored["model"]["name"]
     if name not in models.names():
         return stored
-    table = arrays_of(stored)
     model = dict(stored["model"])
     model["settings"] = settings(model["settings"], models.entry(name).former_settings)
+    became = models.entry(name).became
+    if became is not None and (present := became(model["settings"])) is not None:
+        model["name"], model["settings"] = present[0], dict(present[1])
+    table = arrays_of({"model": model})
     origin = model.get("from")
     if isinstance(origin, dict) and isinstance(origin.get("fresh"), list):
         model["from"] = {**origin, "fresh": _patterns(origin["fresh"], table)}
@@ -40,6 +45,18 @@ def config(stored: dict[str, Any]) -> dict[str, Any]:
     if isinstance(train.get("groups"), dict):
         train["groups"] = {array(pattern, table): value for pattern, value in train["groups"].items()}
     return {**stored, "model": model, "train": train}
+
+
+def check_goes_on(run: Path) -> None:
+    """Refuse to go on with a run whose model is another one today: its losses so far would not be comparable."""
+    stored = folder.read_config(run)
+    old, new = stored["model"]["name"], config(stored)["model"]["name"]
+    if old != new:
+        raise CapabilityError(
+            f"{run.name} is a {old} of an earlier version, which is the model {new} today, with another loss",
+            remedy="it opens and can be judged as it is; to train on, begin a new run with it:\n"
+            f"chainrule train from={naming.handle(run)}",
+        )
 
 
 def load_call(stored: Any) -> Any:
@@ -142,4 +159,4 @@ def newer(theirs: str, ours: str) -> bool:
     return numbers[0] > numbers[1]
 
 
-__all__ = ["array", "arrays_of", "config", "load_call", "newer", "settings", "warn_if_newer"]
+__all__ = ["array", "arrays_of", "check_goes_on", "config", "load_call", "newer", "settings", "warn_if_newer"]

@@ -3,7 +3,8 @@
 Split conformal prediction (Lei et al., Distribution-free predictive inference for regression, 2018): an interval that
 reaches as far as the k-th smallest of n residuals, k = ⌈(n + 1) level⌉, holds a new value of the same distribution with
 at least that probability, whatever the model. Validation examples also chose the checkpoint, so intervals may be a
-little narrow.
+little narrow. A model that knows the distribution of a new value has its own intervals instead, wider where it knows
+less.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
+from scipy.special import ndtri
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, ChainruleError, DiskError
@@ -44,6 +46,15 @@ def check_level(level: float) -> None:
             f"level={level:g}: an interval holds a value with a probability between 0 and 1",
             remedy="for example level=0.9",
         )
+
+
+def deviations(level: float) -> float:
+    """How many standard deviations to either side of its mean a normal variable lies with this probability.
+
+    >>> round(deviations(0.95), 2)
+    1.96
+    """
+    return float(ndtri(0.5 + level / 2))
 
 
 def half_widths(run: "Run", level: float) -> HalfWidths:
@@ -136,4 +147,4 @@ def _kept(run: "Run") -> Residuals | None:
         return None  # not there, or not ours: it is made again
 
 
-__all__ = ["FILE", "HalfWidths", "Residuals", "check_level", "half_widths"]
+__all__ = ["FILE", "HalfWidths", "Residuals", "check_level", "deviations", "half_widths"]

@@ -27,11 +27,11 @@ _OF_USE = {
 }
 
 
-def defaults(model: Model, examples: int) -> Mapping[str, Any]:
-    """Training settings that suit a model trained on so many examples, where they are not the general ones."""
+def defaults(model: Model, split: Split) -> Mapping[str, Any]:
+    """Training settings that suit a model trained on these examples, where they are not the general ones."""
     entry = models.entry_of(model)
     own = entry.training if entry else {}
-    return {**own, "batch": examples} if isinstance(model, HasOwnTraining) else own
+    return {**own, "batch": len(split.apart)} if isinstance(model, HasOwnTraining) else own
 
 
 def check(model: Model, settings: Mapping[str, Any]) -> None:
@@ -64,7 +64,8 @@ class Iterations:
     """Iterations in one call: each is seen, logged and, at its marks, saved."""
 
     def __init__(self, model: HasOwnTraining, config: TrainConfig, split: Split) -> None:
-        self.examples = split.batch(np.arange(len(split)))
+        apart = split.apart
+        self.examples = apart.batch(np.arange(len(apart)))
         self.evaluated = own_loss
         self.key = random.key(config.seed, "train")
         self.static = eqx.filter(model, eqx.is_array, inverse=True)

@@ -16,7 +16,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.division import NAMES
 from chainrule.models.protocol import Model
 from chainrule.models.wrapping import FromFile
-from chainrule.train import checkpoints, events, folder, iterations, naming
+from chainrule.train import checkpoints, events, folder, former, iterations, naming
 from chainrule.train.beginning import check_space
 from chainrule.train.callbacks import Callback
 from chainrule.train.config import TrainConfig
@@ -114,7 +114,7 @@ def _recipe(
         if y is not None:
             targets.of(data.schema).check(data.schema, y, f"{data.name}, {name} split")
     iterations.check(model, settings)
-    config, total = settled(iterations.defaults(model, len(data.train)), settings, len(data.train))
+    config, total = settled(iterations.defaults(model, data.train), settings, len(data.train))
     if config.balanced and not targets.of(data.schema).one_class:
         raise ArgumentError(
             f"balanced=true: {data.name} has no classes to take turns", remedy="leave balanced out"
@@ -190,6 +190,7 @@ def resume(
     """
     opened = run if isinstance(run, Run) else Run.open(run, model=model, data=data)
     stored = opened.config  # read before anything is written: a folder that is no run stays untouched
+    former.check_goes_on(opened.path)
     with sole_writer(opened.path):
         if overrides:
             iterations.check(opened.skeleton(), overrides)

@@ -17,7 +17,15 @@ from chainrule.core.types import Array
 from chainrule.data import kinds, targets
 from chainrule.data.inputs.protocol import Given, InputChunk
 from chainrule.data.target import Answers
-from chainrule.models.protocol import CanContinue, CanEncode, CanPredict, CanSample, CanTranslate, Model
+from chainrule.models.protocol import (
+    CanContinue,
+    CanEncode,
+    CanPredict,
+    CanSample,
+    CanTranslate,
+    HasPredictiveDistribution,
+    Model,
+)
 from chainrule.train import intervals, scores
 from chainrule.train.evaluation import BATCH
 from chainrule.train.naming import handle
@@ -86,8 +94,12 @@ class Predictor(Answering):
         self.inputs = kinds.of(schema).inputs(given, self._prepared)
         self._target = targets.of(schema)
         self.notes: list[str] = []
-        self._half = None
-        if self._target.has_values:
+        self._half: np.ndarray | None = None
+        self._spread: Predict | None = None
+        if self._target.has_values and isinstance(self._model, HasPredictiveDistribution):
+            self._spread, self._reach = _deviation, intervals.deviations(level)
+            self.notes.append(f"intervals of level {level:g}: by the model's own distribution of a new value")
+        elif self._target.has_values:
             self._half, note = intervals.half_widths(run, level)
             self.notes.append(note)
         self._temperature = temperature
@@ -132,12 +144,13 @@ class Predictor(Answering):
         if self._temperature is not None:
             predicted = at_temperature(predicted, self._temperature.value)
         self._remember(chunk, predicted)
-        scaling = self._prepared.target_scaling
+        scaling, half = self._prepared.target_scaling, self._half
+        if self._spread is not None:
+            half = self._reach * in_batches(self._spread, self._model, chunk.x, size).astype(np.float64)
+            half = half if scaling is None else half / np.abs(scaling.factor)
         if scaling is not None and len(predicted):
             predicted = scaling.inverse(predicted.astype(np.float64))
-        columns = self._target.answers(
-            self._prepared.schema, self._prepared.output_names, predicted, self._half
-        )
+        columns = self._target.answers(self._prepared.schema, self._prepared.output_names, predicted, half)
         return Answered(
             list(chunk.names),
             {name: _spread(column, chunk.rows, len(chunk.names)) for name, column in columns.items()},
@@ -210,6 +223,12 @@ def _spread(column: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
 @compiled
 def _predict(model: CanPredict, x: Array) -> Array:
     return model.predict(x)
+
+
+@compiled
+def _deviation(model: HasPredictiveDistribution, x: Array) -> Array:
+    """The standard deviation of a new value at each example, in model units."""
+    return jnp.sqrt(model.predictive(x).variance)
 
 
 @compiled

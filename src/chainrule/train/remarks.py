@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from chainrule.train.scores.latents import collapsed, heavy_tailed
+from chainrule.train.scores.latents import collapsed, heavy_tailed, idle_levels
 from chainrule.train.scores.loss import overfitting
 from chainrule.train.scoring import Metric
 
@@ -13,7 +13,7 @@ def remarks(found: Mapping[str, Metric]) -> list[str]:
     >>> remarks({"accuracy": Metric(0.9)})
     []
     """
-    return list(filter(None, (overfitting(found), collapsed(found), heavy_tailed(found))))
+    return list(filter(None, (overfitting(found), collapsed(found), idle_levels(found), heavy_tailed(found))))
 
 
 __all__ = ["remarks"]

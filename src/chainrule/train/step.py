@@ -262,7 +262,8 @@ class Stepper:
             prefix = "" if len(self.parts) == 1 else f"{part.name}."
             metrics |= {prefix + name: value for name, value in seen.items()}
         if len(self.parts) > 1:
-            metrics["loss"] = sum((metrics[f"{part.name}.loss"] for part in self.parts), start=jnp.zeros(()))
+            counted = [metrics[f"{part.name}.loss"] for part in self.parts if part.counted]
+            metrics["loss"] = sum(counted, start=jnp.zeros(()))
         arrays = eqx.filter(model, eqx.is_array)
         ema = (
             None

@@ -12,6 +12,7 @@ import pytest
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Schema
+from chainrule.data.example_files import arrays_of
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.denoisers.guided import guided
 from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
@@ -19,7 +20,6 @@ from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.steering import inpainting, views
 from chainrule.models.diffusion.steering.anagrams import Anagram
-from chainrule.models.diffusion.steering.files import arrays_of
 from chainrule.models.diffusion.steering.variations import similarity
 
 KEY = jax.random.key(0)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from chainrule.models.latent.posteriors import FlowPosterior, Gaussian, Posterior, posterior
+from chainrule.models.latent.families import posterior
+from chainrule.models.latent.posteriors import FlowPosterior, Gaussian, Posterior
 
 KEY = jax.random.key(0)
 SIZE = 3

@@ -20,6 +20,7 @@ NAMES = {
     "char-rnn": {"width": 4, "embedding": 4},
     "window-mlp": {"width": 4, "embedding": 4, "context": 3},
     "ngram": {"order": 3},
+    "hmm": {"states": 3},
     "a hashed ngram": {"order": 4, "contexts": 8},
 }
 

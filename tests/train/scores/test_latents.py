@@ -23,7 +23,7 @@ def data() -> Data:
 def linear(data: Data, encode: float) -> VAE:
     """z ~ N(0, 1), x | z ~ N((z, 0), 1) in the units of the model, and q(z|x) = N(encode x_1, 1/2)."""
     settings = {"latent": 1, "depth": 0, "scale": "fixed", "sigma": 1.0}
-    model = models.build("vae", data, **settings)
+    model = models.build("vae", data.schema, **settings)
     assert isinstance(model, VAE)
     return eqx.tree_at(
         lambda m: (
@@ -74,3 +74,20 @@ def test_heavy_tails_are_warned_of_and_codes_are_counted(data: Data) -> None:
         score(linear(data, 0.5), data, k=1)
     with pytest.raises(ArgumentError, match="k=5: only models with a latent variable"):
         score(models.build("made", data, width=4, depth=1), data, k=5)
+
+
+def test_levels_that_say_nothing_are_named_with_what_helps(data: Data) -> None:
+    model = models.build("markovian-hvae", data, latents=(2, 2), width=8)
+    quiet = eqx.tree_at(  # q(z2|z1) and p(z2) are standard normal whatever z1 is
+        lambda m: m.hierarchy.ups[1].network.layers[-1].weight, model, replace_fn=jnp.zeros_like
+    )
+    found = score(quiet, data)
+    levels = found["rate_z1"].value + found["rate_z2"].value
+    assert levels == pytest.approx(found["rate"].value, rel=1e-4)
+    assert found["rate_z2"].value == pytest.approx(0, abs=1e-6)
+    said = [one for one in remarks(found) if one.startswith("level z2 of the code says nothing")]
+    assert len(said) == 1
+    assert "free_bits=0.25" in said[0]
+    assert found["mutual_information"].kind == "estimate, at most log 42"
+    heavy = remarks({"heavy_tailed": Metric(0.4), "rate_z1": Metric(1.0)})
+    assert "posterior=" not in heavy[0], "these models have no such setting"

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +11,24 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
+from chainrule import models
 from chainrule.core import progress, random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Scaling
-from chainrule.models.protocol import CanPredict, HasBound, HasLogProb, Metrics, Model
+from chainrule.data.schema import Schema
+from chainrule.models.protocol import (
+    CanPredict,
+    HasBound,
+    HasEnergy,
+    HasLogProb,
+    LogPartition,
+    Metrics,
+    Model,
+)
 from chainrule.train import Metric, score
 from chainrule.train.evaluation import BATCH, mean_loss
-from chainrule.train.scores import ESTIMATED, by_item
+from chainrule.train.scores import ESTIMATED, by_item, latents
 from chainrule.train.scores.classification import calibration, classification, confusion, roc_auc
 from chainrule.train.scores.exact_likelihood import likelihood
 from chainrule.train.scores.loss import overfitting
@@ -349,6 +359,73 @@ def test_only_a_loss_that_is_a_likelihood_of_labels_is_in_nats() -> None:
     data = numbered(labels.astype(np.int32), target="class", classes=tuple("abc"))
     assert score(Table(jnp.asarray(p)), data)["loss"].unit == "nats"
     assert score(Dreamer(), data)["loss"].unit == ""
+
+
+@final
+class Measured(Model):
+    """Says what its loss is measured in."""
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        return jnp.square(batch.x).mean(), {}
+
+    def loss_unit(self) -> str:
+        return "nats per number"
+
+
+def test_a_loss_has_the_unit_that_its_model_says() -> None:
+    data = numbered(np.zeros(40, np.int32), target="class", classes=("a", "b"))
+    assert score(Measured(), data)["loss"].unit == "nats per number"
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "settings", "unit"),
+    [
+        ("wavenet", Schema("sequence", (8, 1)), {}, "nats per number"),
+        ("edm", Schema("points", (2,)), {"width": 4, "depth": 1}, "weighted squared error"),
+        ("vdm", Schema("points", (2,)), {"width": 4, "depth": 1}, "nats per dimension"),
+        ("hvae", Schema("points", (2,)), {"width": 4}, "nats per example"),
+        ("autoencoder", Schema("points", (2,)), {"latent": 1, "width": 4}, "squared error per example"),
+    ],
+)
+def test_models_say_what_their_loss_is_measured_in(
+    name: str, schema: Schema, settings: dict[str, Any], unit: str
+) -> None:
+    assert models.build(name, schema, **settings).loss_unit() == unit
+
+
+def test_the_error_of_an_estimate_is_finite_or_said_in_words() -> None:
+    found = latents.estimate_error(np.array([0.3, np.inf, 0.4]))["nll_estimate_error"]
+    assert found.value == pytest.approx(0.25)
+    assert "unknown for 1 of 3 examples, where one code holds all weight" in found.unit
+    assert (
+        latents.estimate_error(np.array([0.3, 0.4]))["nll_estimate_error"].unit == "nats, of the codes drawn"
+    )
+    assert latents.estimate_error(np.array([np.inf, np.inf])) == {}
+
+
+@final
+class OneChain(HasEnergy):
+    """Its factor rests on one chain of many: nothing is known of the error."""
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        return jnp.square(batch.x).mean(), {}
+
+    def free_energy(self, x: Array) -> Array:
+        return jnp.zeros(len(x))
+
+    def log_partition(self, key: Key) -> LogPartition:
+        return LogPartition(1.0, np.inf, "annealed importance sampling", 0.01)
+
+    @property
+    def is_density(self) -> bool:
+        return False
+
+
+def test_a_factor_without_a_known_error_says_why() -> None:
+    found = score(OneChain(), numbered(np.zeros(40, np.int32), target="class", classes=("a", "b")))
+    assert "nll_estimate_error" not in found
+    assert found["log_partition"].stderr is None
+    assert found["log_partition"].kind.endswith("one chain holds all weight")
 
 
 def test_a_metric_reads_like_a_measurement() -> None:

@@ -12,6 +12,7 @@ from typing import Any, final
 
 from chainrule.core.errors import ArgumentError, DataError, suggest
 from chainrule.data.generated.captioned_digits import CAPTIONED, CaptionedDigits
+from chainrule.data.generated.functions import FUNCTIONS, Wave
 from chainrule.data.generated.oscillations import OSCILLATIONS, Oscillation
 from chainrule.data.generated.plays import PLAYS, Plays
 from chainrule.data.generated.tasks import TASKS, Task
@@ -25,8 +26,9 @@ from chainrule.data.readers.table import FORMATS, suffix_of
 
 _EMBEDDED = Path(__file__).parents[1] / "embedded"
 _SYSTEM = Path("/usr/share/datasets")
-_MADE: Mapping[str, Toy | Oscillation | Task | CaptionedDigits | Plays] = {
+_MADE: Mapping[str, Toy | Wave | Oscillation | Task | CaptionedDigits | Plays] = {
     **TOYS,
+    **FUNCTIONS,
     **OSCILLATIONS,
     **TASKS,
     **CAPTIONED,

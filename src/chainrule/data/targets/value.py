@@ -69,13 +69,14 @@ class ValueTarget(Target):
         """The value and the ends of its interval; of several values, each under its name."""
         del schema
         flat = predicted.reshape(len(predicted), -1)
-        reach = np.full(flat.shape[1], np.nan) if half is None else half.reshape(-1)
+        reach = np.full(flat.shape[1], np.nan) if half is None else half.reshape(-1, flat.shape[1])
+        reach = np.broadcast_to(reach, flat.shape)
         columns: dict[str, np.ndarray] = {}
         for index, name in enumerate(names):
             suffix = f" {name}" if len(names) > 1 else ""
             columns[f"prediction{suffix}"] = flat[:, index]
-            columns[f"low{suffix}"] = flat[:, index] - reach[index]
-            columns[f"high{suffix}"] = flat[:, index] + reach[index]
+            columns[f"low{suffix}"] = flat[:, index] - reach[:, index]
+            columns[f"high{suffix}"] = flat[:, index] + reach[:, index]
         return columns
 
     def cells(self, schema: Schema, y: np.ndarray) -> Cells:

@@ -26,7 +26,7 @@ class DocumentPiece(NamedTuple):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Packed(Split):
     """Rows of `length + 1` tokens that hold whole documents, padding at their ends.
 

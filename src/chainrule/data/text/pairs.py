@@ -24,7 +24,7 @@ from chainrule.data.text.tokenizers import Tokenizer
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pairs(Split):
     """Texts and the texts they become: tokens of the one along `arrays["x"]`, of the other along `arrays["y"]`.
 

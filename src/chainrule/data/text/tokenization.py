@@ -194,13 +194,14 @@ def _windows(
 
 
 def passages(schema: Schema, rows: Integer[np.ndarray, "rows time"]) -> list[str]:
-    """Rows of token numbers as text; a row ends where a negative number stands.
+    """Rows of token numbers as text; a row ends where a number stands that is none of a token, as an end mark.
 
     >>> passages(Schema("text", (3,), tokens=("a", "b")), np.array([[1, 0, 1], [1, -1, -1]]))
     ['bab', 'b']
     """
-    tokenizer = tokenizers.of(schema)
-    return [tokenizer.decode(row[: np.argmax(row < 0)] if (row < 0).any() else row) for row in rows]
+    tokenizer, last = tokenizers.of(schema), len(schema.tokens) - 1
+    ends = [np.append((row < 0) | (row > last), True).argmax() for row in rows]
+    return [tokenizer.decode(row[:end]) for row, end in zip(rows, ends, strict=True)]
 
 
 __all__ = ["adopted", "choose", "divide", "of_characters", "of_documents", "passages"]

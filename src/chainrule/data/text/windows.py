@@ -2,7 +2,7 @@
 
 import mmap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -17,7 +17,7 @@ WINDOW = 128
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Windows(Split):
     """Passages of one long `arrays["tokens"]`, one every `stride` tokens.
 
@@ -48,6 +48,15 @@ class Windows(Split):
     def __len__(self) -> int:
         every = max(0, (len(self.arrays["tokens"]) - self.length - 1) // self.stride + 1)
         return every // self.streams * self.streams if self.streams else every
+
+    @property
+    def apart(self) -> "Windows":
+        """Passages that share only their ends.
+
+        >>> Windows({"tokens": np.arange(8)}, length=3).apart.x.tolist()
+        [[0, 1, 2, 3], [3, 4, 5, 6]]
+        """
+        return replace(self, stride=self.length) if self.stride < self.length else self
 
     @property
     def mapped(self) -> bool:

@@ -8,10 +8,8 @@ import jax
 import jax.numpy as jnp
 from pydantic import Field
 
-from chainrule.core.errors import CapabilityError
 from chainrule.core.settings import Config
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.schema import Schema
 from chainrule.probability.distributions.outputs import OutputDistribution
 
 
@@ -87,16 +85,4 @@ class Conditionals(eqx.Module):
         return jnp.where(t < how.given, known, value.astype(known.dtype))
 
 
-def require_binary(name: str, schema: Schema) -> None:
-    """Raise unless the data are zeros and ones."""
-    if schema.levels != 2:
-        what = f"{schema.levels} levels" if schema.levels else "numbers that are read as continuous"
-        already = "" if schema.levels else "if they are zeros and ones already: data.levels=2\n"
-        raise CapabilityError(
-            f"{name} models zeros and ones; these {schema.kind} data have {what}",
-            remedy=f"{already}make them binary: data.binarize=threshold, or data.binarize=stochastic\n"
-            "or keep them as they are, with conditionals that fit: chainrule train made",
-        )
-
-
-__all__ = ["Conditionals", "Drawing", "EnsembleConfig", "require_binary"]
+__all__ = ["Conditionals", "Drawing", "EnsembleConfig"]

@@ -71,6 +71,10 @@ class VectorModel(CanSample, HasLogProb, HasScores, HasPictures):
         """Whether it knows classes."""
         return self.prior is not None
 
+    def loss_unit(self) -> str:
+        """That of a log-likelihood, or of a bound of one."""
+        return "nats per example"
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean negative log-likelihood, in nats per example; for an ensemble the mean over its members.
 

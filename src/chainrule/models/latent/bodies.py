@@ -1,6 +1,8 @@
 """Encoders and decoders of latent-variable models: dense layers for anything, convolutions for images."""
 
-from typing import TypeAlias, final
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeAlias, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -11,20 +13,25 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
-from chainrule.models.latent.settings import LatentConfig
+from chainrule.models.latent.settings import BodyConfig
 from chainrule.networks.conv_autoencoder import ConvDecoder, ConvEncoder
-from chainrule.nn import constructions
+from chainrule.nn import constructions, norm
+from chainrule.nn.sequential import Sequential
 from chainrule.probability.distributions.outputs import OutputDistribution
 
 _QUIET = 0.1
 """Factor on the last weights of a decoder: it begins near the parameters that its distribution suggests."""
 
 
+DenseNetwork: TypeAlias = constructions.Network | Sequential
+"""Dense layers: plain ones, or with normalisers between them."""
+
+
 @final
 class DenseEncoder(eqx.Module):
     """Entries, and perhaps a vector beside them, through dense layers."""
 
-    network: constructions.Network
+    network: DenseNetwork
 
     def __call__(
         self, x: Float[Array, "batch ..."], beside: Float[Array, "batch _"] | None = None
@@ -33,49 +40,81 @@ class DenseEncoder(eqx.Module):
         rows = x.reshape(len(x), -1)
         return self.network(rows if beside is None else jnp.concatenate([rows, beside], axis=1))
 
+    def advance(self, x: Float[Array, "batch ..."], key: Key) -> tuple[Float[Array, "batch outputs"], Self]:
+        """A vector for each example as in training, and the encoder with running statistics moved on."""
+        out, network = _advanced(self.network, x.reshape(len(x), -1), key)
+        return out, eqx.tree_at(lambda body: body.network, self, network)
+
 
 @final
 class DenseDecoder(eqx.Module):
     """Vectors through dense layers to so many numbers for every entry."""
 
-    network: constructions.Network
+    network: DenseNetwork
     shape: tuple[int, ...] = eqx.field(static=True)
 
     def __call__(self, z: Float[Array, "batch inputs"]) -> Float[Array, "batch ..."]:
         """The numbers of every entry."""
         return self.network(z).reshape(len(z), *self.shape)
 
+    def advance(self, z: Float[Array, "batch inputs"], key: Key) -> tuple[Float[Array, "batch ..."], Self]:
+        """The numbers of every entry as in training, and the decoder with running statistics moved on."""
+        out, network = _advanced(self.network, z, key)
+        moved = eqx.tree_at(lambda body: body.network, self, network)
+        return out.reshape(len(z), *self.shape), moved
+
 
 Encoder: TypeAlias = DenseEncoder | ConvEncoder
 Decoder: TypeAlias = DenseDecoder | ConvDecoder
 
 
-def make_encoder(config: LatentConfig, schema: Schema, beside: int, outputs: int, key: Key) -> Encoder:
-    """From examples, and a vector of length `beside`, to vectors."""
+Body = TypeVar("Body", bound=Encoder | Decoder)
+
+
+def make_encoder(
+    config: BodyConfig, schema: Schema, beside: int, outputs: int, key: Key, *, normalization: str = "none"
+) -> Encoder:
+    """From examples, and a vector of length `beside`, to vectors; normalisers follow the hidden dense layers."""
     if config.body == "conv":
-        _check_pixels("body=conv", schema, "use body=mlp")
+        check_pixels("body=conv", schema, "use body=mlp")
         return ConvEncoder(schema.shape, outputs, channels=config.channels, beside=beside, key=key)
-    if config.coarse > 1:
-        _check_pixels(f"coarse={config.coarse}", schema, "leave coarse out")
     sizes = [schema.dimensions + beside, *[config.width] * config.depth, outputs]
-    return DenseEncoder(constructions.mlp(sizes, config.activation, key=key))
+    return DenseEncoder(_dense(sizes, config.activation, normalization, key))
 
 
 def make_decoder(
-    config: LatentConfig, inputs: int, schema: Schema, output: OutputDistribution, key: Key
+    config: BodyConfig,
+    inputs: int,
+    schema: Schema,
+    output: OutputDistribution | None,
+    key: Key,
+    *,
+    normalization: str = "none",
 ) -> Decoder:
-    """From vectors to the parameters of every entry, which begin with those the distribution suggests."""
-    numbers = output.parameter_count
+    """From vectors to the parameters of every entry, which begin with those the distribution suggests.
+
+    Without a distribution it is one number for every entry.
+    """
+    numbers = 1 if output is None else output.parameter_count
     if config.body == "conv":
         conv = ConvDecoder(inputs, schema.shape, numbers, channels=config.channels, key=key)
-        quiet = (_QUIET * conv.exit.weight, _start(output, conv.exit.bias))
-        return eqx.tree_at(lambda d: (d.exit.weight, d.exit.bias), conv, quiet)
+        return conv if output is None else begun(conv, lambda decoder: decoder.exit, output)
     sizes = [inputs, *[config.width] * config.depth, schema.dimensions * numbers]
-    network = constructions.mlp(sizes, config.activation, key=key)
-    last = network.layers[-1]
-    quiet = (_QUIET * last.weight, _start(output, last.bias))
-    network = eqx.tree_at(lambda n: (n.layers[-1].weight, n.layers[-1].bias), network, quiet)
+    network = _dense(sizes, config.activation, normalization, key)
+    if output is not None:
+        network = begun(network, lambda network: network.layers[-1], output)
     return DenseDecoder(network, (*schema.shape, numbers))
+
+
+def advance(body: Body, x: Array, key: Key) -> tuple[Array, Body]:
+    """What a body makes of a batch as in training, and the body with its running statistics moved on.
+
+    Convolutions normalise each example by itself and have none.
+    """
+    if isinstance(body, DenseEncoder | DenseDecoder):
+        moved: tuple[Array, Any] = body.advance(x, key)
+        return moved
+    return body(x), body
 
 
 def coarsened(x: Float[Array, "batch height width channels"], side: int) -> Array:
@@ -95,18 +134,48 @@ def _means(length: int, side: int) -> np.ndarray:
     return means
 
 
-def _check_pixels(setting: str, schema: Schema, remedy: str) -> None:
+def check_pixels(setting: str, schema: Schema, remedy: str) -> None:
+    """Raise unless the data are images."""
     if not kinds.of(schema).spatial:
         raise ArgumentError(
             f"{setting}: {schema.kind} data have no rows and columns of pixels", remedy=remedy
         )
 
 
-def _start(output: OutputDistribution, bias: Array | None) -> Array:
-    assert bias is not None, "last layers have a bias"
+def _dense(sizes: Sequence[int], activation: str, normalization: str, key: Key) -> DenseNetwork:
+    """Dense layers; with a normalisation, every hidden one is followed by it and then by the activation."""
+    plain = constructions.mlp(sizes, activation, key=key)
+    if normalization == "none":
+        return plain
+    *hidden, last = plain.layers
+    normalised = [(layer, norm(normalization, layer.weight.shape[1]), activation) for layer in hidden]
+    return Sequential([*itertools.chain.from_iterable(normalised), last])
+
+
+def _advanced(network: DenseNetwork, x: Array, key: Key) -> tuple[Array, DenseNetwork]:
+    return network.advance(x, key) if isinstance(network, Sequential) else (network(x), network)
+
+
+def begun(network: Any, last: Callable[[Any], Any], output: OutputDistribution) -> Any:
+    """A network whose last layer says little and begins with the parameters that the distribution suggests."""
+    layer = last(network)
+    assert layer.bias is not None, "last layers have a bias"
     with jax.ensure_compile_time_eval():  # a model may be built for its shapes alone
-        start = np.resize(output.initial_parameters(), bias.shape)
-    return jnp.asarray(start, bias.dtype)
+        start = np.resize(output.initial_parameters(), layer.bias.shape)
+    quiet = (_QUIET * layer.weight, jnp.asarray(start, layer.bias.dtype))
+    return eqx.tree_at(lambda n: (last(n).weight, last(n).bias), network, quiet)
 
 
-__all__ = ["Decoder", "DenseDecoder", "DenseEncoder", "Encoder", "coarsened", "make_decoder", "make_encoder"]
+__all__ = [
+    "Decoder",
+    "DenseDecoder",
+    "DenseEncoder",
+    "DenseNetwork",
+    "Encoder",
+    "advance",
+    "begun",
+    "check_pixels",
+    "coarsened",
+    "make_decoder",
+    "make_encoder",
+]

@@ -8,7 +8,7 @@ Gaussians, and the estimate `log q(z) - log p(z)` from the code at hand for the 
 
 import abc
 import math
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -38,6 +38,25 @@ class Gaussian(NamedTuple):
         squares = jnp.square(z - self.mean) * jnp.exp(-self.log_variance)
         return -0.5 * (squares + self.log_variance + math.log(2 * math.pi))
 
+    def divergence(self, other: "Gaussian") -> _Codes:
+        """The share of every entry in KL(self || other).
+
+        It is `½((d² + v)/w - 1 - log(v/w))` with variances v and w and distance d of the means.
+        """
+        ratio = self.log_variance - other.log_variance
+        squares = jnp.square(self.mean - other.mean) * jnp.exp(-other.log_variance)
+        return 0.5 * (squares + jnp.exp(ratio) - 1 - ratio)
+
+    def draw(self, noise: _Codes, temperature: float | Array = 1.0) -> _Codes:
+        """The values that standard normal noise becomes, at this factor on the spread."""
+        return self.mean + temperature * jnp.exp(self.log_variance / 2) * noise
+
+
+def gaussian(parameters: _Parameters) -> Gaussian:
+    """The distribution whose means and logarithms of variances a network gives, in this order."""
+    mean, spread = jnp.split(parameters, 2, axis=-1)
+    return Gaussian(mean, jnp.clip(spread, -_LARGEST, _LARGEST))
+
 
 class Posterior(eqx.Module):
     """A family of distributions of codes; its parameters are arguments, the last axis of an array."""
@@ -55,24 +74,36 @@ class Posterior(eqx.Module):
         """The code that standard normal noise becomes."""
 
     @abc.abstractmethod
+    def each_log_prob(self, parameters: _Parameters, z: _Codes) -> _Codes:
+        """The share of every entry in the log-density of each code."""
+
+    @abc.abstractmethod
+    def moments(self, parameters: Float[Array, "batch parameters"], key: Key) -> Gaussian:
+        """Mean and logarithm of the variance of every entry, as `standardised` makes them."""
+
     def log_prob(self, parameters: _Parameters, z: _Codes) -> Float[Array, "*batch"]:
         """The log-density of each code."""
+        return self.each_log_prob(parameters, z).sum(axis=-1)
+
+    def standardised(self, z: _Codes) -> _Codes:
+        """Default: codes as they are; otherwise in units in which an entry of the prior has variance one."""
+        return z
+
+    def centre(self, parameters: _Parameters) -> _Codes:
+        """Default: the code that no noise gives, the mean of a Gaussian."""
+        return self.draw(parameters, jnp.zeros_like(parameters[..., : self.size]))
+
+
+class EuclideanPosterior(Posterior):
+    """Codes that can be any vector, beside which a prior may be Gaussian."""
 
     @abc.abstractmethod
     def divergence(self, parameters: _Parameters, prior: Gaussian, z: _Codes) -> _Codes:
         """The share of every entry in KL(q || prior); `z` are codes drawn from q, for families that need them."""
 
-    @abc.abstractmethod
-    def moments(self, parameters: Float[Array, "batch parameters"], key: Key) -> Gaussian:
-        """Mean and logarithm of the variance of every entry."""
-
-    def centre(self, parameters: _Parameters) -> _Codes:
-        """The code that no noise gives: the mean of a Gaussian."""
-        return self.draw(parameters, jnp.zeros_like(parameters[..., : self.size]))
-
 
 @final
-class DiagonalPosterior(Posterior):
+class DiagonalPosterior(EuclideanPosterior):
     """`N(mean, diag exp(log_variance))`."""
 
     size: int = eqx.field(static=True)
@@ -82,35 +113,27 @@ class DiagonalPosterior(Posterior):
         """Two for each entry."""
         return 2 * self.size
 
-    def _parts(self, parameters: _Parameters) -> Gaussian:
-        mean, spread = jnp.split(parameters, 2, axis=-1)
-        return Gaussian(mean, jnp.clip(spread, -_LARGEST, _LARGEST))
-
     def draw(self, parameters: _Parameters, noise: _Codes) -> _Codes:
         """`mean + exp(log_variance / 2) noise`."""
-        mean, spread = self._parts(parameters)
-        return mean + jnp.exp(spread / 2) * noise
+        return gaussian(parameters).draw(noise)
 
-    def log_prob(self, parameters: _Parameters, z: _Codes) -> Float[Array, "*batch"]:
+    def each_log_prob(self, parameters: _Parameters, z: _Codes) -> _Codes:
         """That of independent normal entries."""
-        return self._parts(parameters).log_prob(z).sum(axis=-1)
+        return gaussian(parameters).log_prob(z)
 
     def divergence(self, parameters: _Parameters, prior: Gaussian, z: _Codes) -> _Codes:
-        """The closed form: `½((d² + v)/w - 1 - log(v/w))` with variances v and w and distance d of the means."""
+        """The closed form."""
         del z
-        mean, spread = self._parts(parameters)
-        ratio = spread - prior.log_variance
-        squares = jnp.square(mean - prior.mean) * jnp.exp(-prior.log_variance)
-        return 0.5 * (squares + jnp.exp(ratio) - 1 - ratio)
+        return gaussian(parameters).divergence(prior)
 
     def moments(self, parameters: Float[Array, "batch parameters"], key: Key) -> Gaussian:
         """The parameters themselves."""
         del key
-        return self._parts(parameters)
+        return gaussian(parameters)
 
 
 @final
-class FullPosterior(Posterior):
+class FullPosterior(EuclideanPosterior):
     """`N(mean, L L')` with a lower triangular L; the logarithm of its diagonal is half that of a variance."""
 
     size: int = eqx.field(static=True)
@@ -133,11 +156,11 @@ class FullPosterior(Posterior):
         mean, _, factor = self._parts(parameters)
         return mean + jnp.einsum("...ij,...j->...i", factor, noise)
 
-    def log_prob(self, parameters: _Parameters, z: _Codes) -> Float[Array, "*batch"]:
-        """That of the noise which gives the code, less the logarithm of L's determinant."""
+    def each_log_prob(self, parameters: _Parameters, z: _Codes) -> _Codes:
+        """That of the noise which gives the code, less the logarithm of L's diagonal: each entry given those before."""
         mean, spread, factor = self._parts(parameters)
         noise = jax.scipy.linalg.solve_triangular(factor, (z - mean)[..., None], lower=True)[..., 0]
-        return -0.5 * (jnp.square(noise) + spread + math.log(2 * math.pi)).sum(axis=-1)
+        return -0.5 * (jnp.square(noise) + spread + math.log(2 * math.pi))
 
     def divergence(self, parameters: _Parameters, prior: Gaussian, z: _Codes) -> _Codes:
         """The closed form; the determinant is shared out by the diagonal of L."""
@@ -155,7 +178,7 @@ class FullPosterior(Posterior):
 
 
 @final
-class FlowPosterior(Posterior):
+class FlowPosterior(EuclideanPosterior):
     """A Gaussian with independent entries that affine coupling layers bend.
 
     Rezende and Mohamed (2015) bend posteriors; the layers are those of Dinh et al. (2017), whose inverse is as cheap.
@@ -207,7 +230,8 @@ class FlowPosterior(Posterior):
             z = z.at[..., 1 - first :: 2].set(moved * jnp.exp(scale) + shift)
         return z
 
-    def _each_log_prob(self, parameters: _Parameters, z: _Codes) -> _Codes:
+    def each_log_prob(self, parameters: _Parameters, z: _Codes) -> _Codes:
+        """That of the Gaussian's code behind it, less the logarithms of the scales."""
         base, context = self._parts(parameters)
         volume = jnp.zeros_like(z)
         for number in reversed(range(len(self.networks))):
@@ -218,13 +242,9 @@ class FlowPosterior(Posterior):
             volume = volume.at[..., 1 - first :: 2].add(scale)
         return base.log_prob(z) - volume
 
-    def log_prob(self, parameters: _Parameters, z: _Codes) -> Float[Array, "*batch"]:
-        """That of the Gaussian's code behind it, less the logarithms of the scales."""
-        return self._each_log_prob(parameters, z).sum(axis=-1)
-
     def divergence(self, parameters: _Parameters, prior: Gaussian, z: _Codes) -> _Codes:
         """`log q(z) - log p(z)` of the code at hand; single entries may come out negative."""
-        return self._each_log_prob(parameters, z) - prior.log_prob(z)
+        return self.each_log_prob(parameters, z) - prior.log_prob(z)
 
     def moments(self, parameters: Float[Array, "batch parameters"], key: Key) -> Gaussian:
         """Those of 64 codes."""
@@ -234,19 +254,12 @@ class FlowPosterior(Posterior):
         return Gaussian(z.mean(axis=0), jnp.log(z.var(axis=0)))
 
 
-def posterior(name: str, size: int, key: Key) -> Posterior:
-    """A family by its name.
-
-    >>> posterior("full", 3, jax.random.key(0)).parameter_count
-    9
-    """
-    families: dict[str, Any] = {
-        "diagonal": DiagonalPosterior,
-        "full": FullPosterior,
-        "flow": lambda size: FlowPosterior(size, key=key),
-    }
-    made: Posterior = families[name](size)
-    return made
-
-
-__all__ = ["DiagonalPosterior", "FlowPosterior", "FullPosterior", "Gaussian", "Posterior", "posterior"]
+__all__ = [
+    "DiagonalPosterior",
+    "EuclideanPosterior",
+    "FlowPosterior",
+    "FullPosterior",
+    "Gaussian",
+    "Posterior",
+    "gaussian",
+]

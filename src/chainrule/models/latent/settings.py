@@ -1,4 +1,4 @@
-"""Settings that variational auto-encoders of all kinds share: bodies, likelihood, posterior."""
+"""Settings that latent-variable models of all kinds share: likelihood, bodies, posterior."""
 
 import abc
 from typing import Literal
@@ -9,10 +9,26 @@ from chainrule.core.settings import Config
 from chainrule.probability.distributions.outputs import LikelihoodName
 
 
-class LatentConfig(Config, abc.ABC):
-    """Sizes, the distribution of an entry given its code, and the family of the codes given an example."""
+class EntryConfig(Config, abc.ABC):
+    """The distribution of an entry of an example given its code."""
 
-    latent: int = Field(16, ge=1, description="entries of a code")
+    likelihood: Literal["auto"] | LikelihoodName = Field(
+        "auto",
+        description="distribution of an entry given the code; auto: bernoulli for zeros and ones, "
+        "discretized_logistic for other levels, gaussian for numbers",
+    )
+    scale: Literal["auto", "fixed", "global", "entry"] = Field(
+        "auto",
+        description="gaussian, laplace, discretized_logistic: spread of an entry: sigma, one that is learned, or one "
+        "that the decoder gives for each; auto: entry for levels, else global",
+    )
+    sigma: float = Field(1.0, ge=1e-3, description="scale=fixed: the spread; scale=global: where it begins")
+    components: int = Field(10, ge=1, le=100, description="logistic_mixture: logistics for each entry")
+
+
+class BodyConfig(Config, abc.ABC):
+    """The networks between examples and codes."""
+
     body: Literal["mlp", "conv"] = Field(
         "mlp", description="encoder and decoder: dense layers, or residual convolutions for images"
     )
@@ -29,23 +45,6 @@ class LatentConfig(Config, abc.ABC):
     activation: Literal["relu", "tanh", "silu", "gelu", "softplus"] = Field(
         "relu", description="mlp: what follows each hidden layer"
     )
-    likelihood: Literal["auto"] | LikelihoodName = Field(
-        "auto",
-        description="distribution of an entry given the code; auto: bernoulli for zeros and ones, "
-        "discretized_logistic for other levels, gaussian for numbers",
-    )
-    scale: Literal["auto", "fixed", "global", "entry"] = Field(
-        "auto",
-        description="gaussian, laplace, discretized_logistic: spread of an entry: sigma, one that is learned, or one "
-        "that the decoder gives for each; auto: entry for levels, else global",
-    )
-    sigma: float = Field(1.0, ge=1e-3, description="scale=fixed: the spread; scale=global: where it begins")
-    components: int = Field(10, ge=1, le=100, description="logistic_mixture: logistics for each entry")
-    posterior: Literal["diagonal", "full", "flow"] = Field(
-        "diagonal",
-        description="codes given an example: a Gaussian with independent entries or with any covariance, or one that "
-        "coupling layers bend",
-    )
     coarse: int = Field(
         1,
         ge=1,
@@ -55,4 +54,15 @@ class LatentConfig(Config, abc.ABC):
     )
 
 
-__all__ = ["LatentConfig"]
+class LatentConfig(EntryConfig, BodyConfig, abc.ABC):
+    """A code that is one vector, and the family of the codes given an example."""
+
+    latent: int = Field(16, ge=1, description="entries of a code")
+    posterior: Literal["diagonal", "full", "flow", "hyperspherical"] = Field(
+        "diagonal",
+        description="codes given an example: a Gaussian with independent entries or with any covariance, one that "
+        "coupling layers bend, or directions (von Mises-Fisher) under a prior of all directions alike",
+    )
+
+
+__all__ = ["BodyConfig", "EntryConfig", "LatentConfig"]

@@ -8,81 +8,51 @@ the same for all (Kingma and Welling, 2014; Rezende, Mohamed and Wierstra, 2014)
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from pydantic import Field
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key
-from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.latent import latent_pictures
+from chainrule.models.latent.coded import AT_ONCE, Coded
+from chainrule.models.latent.hyperspherical import HypersphericalPosterior
 from chainrule.models.latent.networks import Given, LatentNetworks
-from chainrule.models.latent.posteriors import Gaussian, Posterior
+from chainrule.models.latent.posteriors import FlowPosterior, Posterior
 from chainrule.models.latent.settings import LatentConfig
-from chainrule.models.protocol import CanSample, HasLatents, HasPictures, LatentUse, read_options
-from chainrule.probability.distributions.outputs import dequantized, log_cell_ratio
+from chainrule.models.protocol import LatentUse, read_options
+from chainrule.networks import units
+from chainrule.probability.distributions.outputs import OutputDistribution
 
 _SENSED = 64
 """Codes from the prior by which the sensitivity of the decoder is measured."""
-_AT_ONCE = 2048
-"""Examples drawn at a time."""
-
-Temperature = Annotated[
-    float, Field(ge=0, description="factor on the spread of the codes; below 1: tamer examples")
-]
-Entries = Annotated[
-    Literal["auto", "mean", "drawn"],
-    Field(
-        description="what a code becomes: the mean of every entry, or a draw of each; auto: the mean of pixels, else "
-        "draws"
-    ),
-]
 
 
-class Variational(HasLatents, CanSample, HasPictures):
+class Variational(Coded):
     """An encoder, a prior and a decoder, all of which may be given a condition."""
 
     networks: eqx.AbstractVar[LatentNetworks]
     config: eqx.AbstractVar[LatentConfig]
     schema: eqx.AbstractVar[Schema]
 
+    @property
+    def output(self) -> OutputDistribution:
+        """That of the networks."""
+        return self.networks.output
+
     # ------------------------------------------------------------------ the bound
 
-    def target(self, x: Array, key: Key) -> Array:
-        """Examples as the likelihood judges them: levels get uniform noise where it is a density."""
-        x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-        return dequantized(x, self.schema.levels, key) if self.likelihood_note else x
-
-    @property
-    def likelihood_note(self) -> str:
-        """Uniform noise fills the gaps between levels where the likelihood is a density."""
-        return (
-            "uniform dequantisation"
-            if self.schema.levels and not self.networks.output.probable_levels
-            else ""
-        )
-
     def log_likelihood(
-        self, x: Array, z: Float[Array, "*draws batch size"], given: Given
+        self, x: Array, z: Float[Array, "*draws batch size"], given: Given, key: Key | None = None
     ) -> Float[Array, "*draws batch"]:
-        """`log p(x|z)` in the units of the model, for examples as `target` gives them."""
-        parameters = self.networks.entry_parameters(z, given)
-        entries = self.networks.output.log_prob(parameters, jnp.broadcast_to(x, parameters.shape[:-1]))
-        found = entries.reshape(*z.shape[:-1], -1).sum(axis=-1)
-        if not self.likelihood_note:
-            return found
-        return found + self.schema.dimensions * log_cell_ratio(self.schema.levels)
-
-    def nats(self, log_likelihood: Array) -> Array:
-        """The cost that a log-likelihood in the units of the model is: of levels, that of their probability."""
-        least = self.schema.dimensions * math.log(max(self.schema.levels - 1, 1))
-        return least - log_likelihood
+        """`log p(x|z)` in the units of the model, for examples as `target` gives them; with a key, as in training."""
+        return self.entry_log_likelihood(x, self.networks.entry_parameters(z, given, x, key))
 
     def draws(self, parameters: Array, key: Key, count: int) -> Float[Array, "draws batch size"]:
         """So many codes of each example."""
@@ -99,13 +69,8 @@ class Variational(HasLatents, CanSample, HasPictures):
         x = self.target(batch.x, for_noise)
         parameters = self.networks.posterior_parameters(x, given)
         z = self.draws(parameters, for_codes, 1)[0]
-        rate = self.networks.posterior.divergence(parameters, given.prior, z).sum(axis=-1)
+        rate = given.prior.divergence(self.networks.posterior, parameters, z).sum(axis=-1)
         return rate, -self.log_likelihood(x, z, given)
-
-    def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
-        """The lower bound of log p(x), without a condition, from one code of each example."""
-        rate, distortion = self.rate_and_distortion(Batch(x), key)
-        return -rate - distortion
 
     def log_weights(self, batch: Batch, key: Key, samples: int) -> Float[Array, "samples batch"]:
         """`log p(x|z) + log p(z) - log q(z|x)` for codes drawn from q(z|x)."""
@@ -126,9 +91,26 @@ class Variational(HasLatents, CanSample, HasPictures):
     ) -> Float[Array, "draws batch"]:
         """`log p(x, z) - log q(z|x)` of these codes, for examples as `target` gives them."""
         several = jnp.broadcast_to(parameters[None], (len(z), *parameters.shape))
-        prior = Gaussian(*(jnp.broadcast_to(part[None], z.shape) for part in given.prior))
-        own = prior.log_prob(z).sum(axis=-1) - posterior.log_prob(several, z)
+        own = given.prior.log_prob(z) - posterior.log_prob(several, z)
         return self.log_likelihood(x, z, given) + own
+
+    @property
+    def rate_note(self) -> str:
+        """That the rate is estimated, where prior or posterior have no closed form of their divergence."""
+        exact = self.networks.mixture is None and not isinstance(self.networks.posterior, FlowPosterior)
+        return "" if exact else "log q - log p of codes"
+
+    def context_nats(self, batch: Batch, key: Key) -> Float[Array, " batch"] | None:
+        """What hiding all entries before an entry would cost, where the decoder is told them."""
+        if self.networks.context is None:
+            return None
+        for_noise, for_codes = jax.random.split(key)
+        given = self.networks.given(batch.y, len(batch.x))
+        x = self.target(batch.x, for_noise)
+        z = self.draws(self.networks.posterior_parameters(x, given), for_codes, 1)[0]
+        blank = units.to_model(self.schema, jnp.zeros_like(x))
+        known, hidden = (self.networks.entry_parameters(z, given, seen) for seen in (x, blank))
+        return self.entry_log_likelihood(x, known) - self.entry_log_likelihood(x, hidden)
 
     # ------------------------------------------------------------------ codes
 
@@ -143,9 +125,7 @@ class Variational(HasLatents, CanSample, HasPictures):
 
     def decode(self, z: Array, *, condition: Any = None) -> Array:
         """The example of each code, the mean of every entry."""
-        return self.networks.output.mean(
-            self.networks.entry_parameters(z, self.networks.given(condition, len(z)))
-        )
+        return self.networks.examples(z, self.networks.given(condition, len(z)))
 
     def reconstruct(self, x: Array, *, condition: Any = None, key: Key | None = None) -> Array:
         """Examples rebuilt from their codes; with a key, from codes that are drawn."""
@@ -155,20 +135,18 @@ class Variational(HasLatents, CanSample, HasPictures):
         """`n` examples from codes of the prior, all at once."""
         for_codes, for_entries = jax.random.split(key)
         given = self.networks.given(given_y, n)
-        spread = temperature * jnp.exp(given.prior.log_variance / 2)
-        z = given.prior.mean + spread * jax.random.normal(for_codes, spread.shape, spread.dtype)
-        parameters = self.networks.entry_parameters(z, given)
-        mean = kinds.of(self.schema).spatial if entries == "auto" else entries == "mean"
-        return (
-            self.networks.output.mean(parameters)
-            if mean
-            else self.networks.output.sample(parameters, for_entries)
-        )
+        z = given.prior.draw(for_codes, n, temperature)
+        return self.networks.examples(z, given, None if self.shows_means(entries) else for_entries)
 
     def sampled(self, key: Key, n: int, y: Any, options: dict[str, Any]) -> Array:
         """`n` examples, in parts that fit into memory; `y` are conditions, one for each, or none."""
         read_options(self.sample_options(), options)
-        parts = [slice(first, min(first + _AT_ONCE, n)) for first in range(0, n, _AT_ONCE)]
+        if options["temperature"] != 1 and isinstance(self.networks.posterior, HypersphericalPosterior):
+            raise ArgumentError(
+                f"temperature={options['temperature']:g}: directions have no spread that it could change",
+                remedy="leave temperature out",
+            )
+        parts = [slice(first, min(first + AT_ONCE, n)) for first in range(0, n, AT_ONCE)]
         temperature, entries = options["temperature"], options["entries"]
         found = [
             _drawn(
@@ -196,17 +174,18 @@ class Variational(HasLatents, CanSample, HasPictures):
         def compared(own: Array) -> tuple[Array, Array]:
             same = jnp.broadcast_to(own[None], z.shape)
             joint = jax.nn.logsumexp(self.networks.posterior.log_prob(parameters, same))
-            return joint, jax.nn.logsumexp(moments.log_prob(same), axis=0)
+            return joint, jax.nn.logsumexp(
+                moments.log_prob(self.networks.posterior.standardised(same)), axis=0
+            )
 
         joint, single = jax.lax.map(compared, z)
         log_joint, log_single = joint - math.log(count), (single - math.log(count)).sum(axis=-1)
         information = (self.networks.posterior.log_prob(parameters, z) - log_joint).mean()
-        divergence = self.networks.posterior.divergence(parameters, given.prior, z).mean(axis=0)
-        fresh = jax.random.normal(for_prior, (_SENSED, self.config.latent), z.dtype)
+        divergence = given.prior.divergence(self.networks.posterior, parameters, z).mean(axis=0)
+        sensed = given.prior.like_first(_SENSED)
+        fresh = sensed.draw(for_prior, _SENSED).astype(z.dtype)
         conditioned = None if given.beside is None else jnp.repeat(given.beside[:1], _SENSED, axis=0)
-        answers = self.networks.output.mean(
-            self.networks.entry_parameters(fresh, Given(conditioned, given.prior))
-        )
+        answers = self.networks.examples(fresh, Given(conditioned, sensed))
         return LatentUse(
             divergence=divergence,
             spread=moments.mean.var(axis=0),
@@ -218,7 +197,13 @@ class Variational(HasLatents, CanSample, HasPictures):
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Default: reconstructions, what the code is used for, codes in the plane, and a walk through them."""
-        return latent_pictures.pictures(self, data, key)
+        return latent_pictures.pictures(self, data, key, circles=self.around_zero)
+
+    @property
+    def around_zero(self) -> bool:
+        """Whether the prior is a Gaussian, and not a mixture or on the sphere."""
+        sphere = isinstance(self.networks.posterior, HypersphericalPosterior)
+        return self.networks.mixture is None and not sphere
 
 
 @eqx.filter_jit
@@ -226,4 +211,4 @@ def _drawn(model: Variational, key: Key, n: int, y: Any, temperature: float, ent
     return model.drawn(key, n, y, temperature, entries)
 
 
-__all__ = ["Entries", "Temperature", "Variational"]
+__all__ = ["Variational"]

@@ -6,6 +6,7 @@ and never what a model is called. All methods take a leading batch axis; data co
 source, which knows the way back.
 """
 
+from chainrule.models.protocol.codebooks import HasCodebook
 from chainrule.models.protocol.criteria import Criterion, LossSettings
 from chainrule.models.protocol.denoising import (
     CanInvert,
@@ -21,8 +22,8 @@ from chainrule.models.protocol.denoising import (
 from chainrule.models.protocol.encoding import CanDecode, CanEncode, HasEmbedding, HasJointSpace
 from chainrule.models.protocol.filling import CanFill
 from chainrule.models.protocol.forecasting import CanForecast
-from chainrule.models.protocol.judging import needs_targets
-from chainrule.models.protocol.latents import HasLatents, HasRateWeight, LatentUse
+from chainrule.models.protocol.judging import needs_targets, require_binary
+from chainrule.models.protocol.latents import HasLatents, HasLevels, HasRateWeight, LatentUse
 from chainrule.models.protocol.likelihood import (
     BoundByLevel,
     Bounded,
@@ -30,8 +31,10 @@ from chainrule.models.protocol.likelihood import (
     HasBoundByLevel,
     HasBoundParts,
     HasDensity,
+    HasEnergy,
     HasLogProb,
     HasScores,
+    LogPartition,
     Scored,
 )
 from chainrule.models.protocol.mechanisms import (
@@ -42,9 +45,11 @@ from chainrule.models.protocol.mechanisms import (
     HasRecurrence,
     HasResidualStream,
     HasTokenStream,
-    PosedText,
+    PatchSite,
+    Posed,
     ResidualStream,
     StreamQuestions,
+    patch_sites,
 )
 from chainrule.models.protocol.model import Metrics, Model
 from chainrule.models.protocol.options import (
@@ -58,6 +63,7 @@ from chainrule.models.protocol.prediction import (
     CanPredict,
     HasLogits,
     HasOutputs,
+    HasPredictiveDistribution,
     as_prediction,
     output_count,
     supervised_loss,
@@ -128,20 +134,24 @@ __all__ = [
     "HasBound",
     "HasBoundByLevel",
     "HasBoundParts",
+    "HasCodebook",
     "HasControl",
     "HasDenoiser",
     "HasDensity",
     "HasEmbedding",
+    "HasEnergy",
     "HasFlowLikelihood",
     "HasJointSpace",
     "HasLatents",
     "HasLens",
+    "HasLevels",
     "HasLogProb",
     "HasLogits",
     "HasOutputs",
     "HasOwnTraining",
     "HasParts",
     "HasPictures",
+    "HasPredictiveDistribution",
     "HasRateWeight",
     "HasRecurrence",
     "HasResidualStream",
@@ -159,6 +169,7 @@ __all__ = [
     "InOut",
     "Joined",
     "LatentUse",
+    "LogPartition",
     "LossSettings",
     "Metrics",
     "Model",
@@ -167,8 +178,9 @@ __all__ = [
     "NeedsSchema",
     "OptionGroup",
     "Part",
+    "PatchSite",
     "Patches",
-    "PosedText",
+    "Posed",
     "Recipe",
     "ResidualStream",
     "SampleOptions",
@@ -186,7 +198,9 @@ __all__ = [
     "output_count",
     "parameter_count",
     "parts_of",
+    "patch_sites",
     "read_options",
+    "require_binary",
     "supervised_loss",
     "weighted_mean",
 ]

@@ -1,15 +1,18 @@
 """Models with a latent variable, and how much of it they use."""
 
 import abc
+from collections.abc import Mapping
 from typing import NamedTuple, Self
 
-from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.models.protocol.encoding import CanDecode, CanEncode
 from chainrule.models.protocol.likelihood import HasBound
 
 ACTIVE = 0.01
 """An entry of the code is in use where its mean varies by more than this over the examples (Burda et al., 2016)."""
+IDLE = 0.1
+"""A level of a code that costs fewer nats than this says next to nothing."""
 
 
 class LatentUse(NamedTuple):
@@ -23,7 +26,10 @@ class LatentUse(NamedTuple):
     divergence: Float[Array, " size"]
     """The share of every entry of the code in the rate."""
     spread: Float[Array, " size"]
-    """The variance over the examples of every entry's posterior mean."""
+    """The variance over the examples of every entry's posterior mean.
+
+    Where the prior of an entry depends on others, it is that of the distance from the prior's mean in deviations of it.
+    """
     information: Scalar
     """Between example and code: `E log q(z|x) - log q(z)`."""
     marginal_divergence: Scalar
@@ -32,6 +38,9 @@ class LatentUse(NamedTuple):
     """Of the entries of the codes, all examples together."""
     sensitivity: Scalar
     """How much the decoder's answers vary with codes drawn from the prior, as a share of the data's own variance."""
+
+    compared: Int[Array, ""] | None = None
+    """How many codes were compared with each other, if not all."""
 
     @property
     def active(self) -> Array:
@@ -62,10 +71,32 @@ class HasLatents(HasBound, CanEncode, CanDecode):
     def latent_use(self, batch: Batch, key: Key) -> LatentUse:
         """What the codes of these examples say about them."""
 
+    def context_nats(self, batch: Batch, key: Key) -> Float[Array, " batch"] | None:
+        """Default: entries are independent given the code; otherwise what hiding those before an entry would cost."""
+        del batch, key
+        return None
+
+    @property
+    def rate_note(self) -> str:
+        """Default: the rate has a closed form given an example; otherwise how it is estimated, in a few words."""
+        return ""
+
+
+class HasLevels(HasLatents):
+    """Has a latent variable in levels, the entries of the lowest first in a code."""
+
     @property
     @abc.abstractmethod
-    def likelihood_note(self) -> str:
-        """How numbers of levels became ones with a density, in a few words; empty where they have probabilities."""
+    def level_sizes(self) -> tuple[int, ...]:
+        """How many entries of a code each level has."""
+
+    @abc.abstractmethod
+    def level_rates(self, batch: Batch, key: Key) -> Mapping[str, Float[Array, " batch"]]:
+        """What each level, or group of levels, adds to the rate of each example, by name; they sum to the rate.
+
+        Levels whose posterior is learned are called z1, z2 and so on from the lowest: one that costs nothing says
+        nothing.
+        """
 
 
 class HasRateWeight(HasLatents):
@@ -76,4 +107,4 @@ class HasRateWeight(HasLatents):
         """The same model with another weight of the rate."""
 
 
-__all__ = ["ACTIVE", "HasLatents", "HasRateWeight", "LatentUse"]
+__all__ = ["ACTIVE", "IDLE", "HasLatents", "HasLevels", "HasRateWeight", "LatentUse"]

@@ -21,12 +21,46 @@ class HasDensity(HasLogProb):
     """Its log-density is one of continuous numbers: data with levels are scored with noise that fills their gaps."""
 
 
+class LogPartition(NamedTuple):
+    """The logarithm of a normalisation, and how it was come by."""
+
+    value: float
+    standard_error: float
+    """0 where it is exact."""
+    method: str
+    """In a word; empty where it is exact."""
+    effective: float
+    """Of an estimate, the share of its draws that count."""
+
+
+class HasEnergy(Model):
+    """Knows the density of an example up to a factor: `log p(x) = -F(x) - log Z`, with F its free energy."""
+
+    @abc.abstractmethod
+    def free_energy(self, x: Array) -> Float[Array, " batch"]:
+        """F(x) of each example, in nats of a density in the units of the model."""
+
+    @abc.abstractmethod
+    def log_partition(self, key: Key) -> LogPartition:
+        """log Z: exactly where that is within reach, otherwise an estimate."""
+
+    @property
+    @abc.abstractmethod
+    def is_density(self) -> bool:
+        """Whether it is one of continuous numbers: data with levels are scored with noise that fills their gaps."""
+
+
 class HasBound(Model):
     """Knows a lower bound of the log-density."""
 
     @abc.abstractmethod
     def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
         """A lower bound of `log p(x)` for each example in nats (one-sample estimate)."""
+
+    @property
+    def likelihood_note(self) -> str:
+        """Default: empty; otherwise how numbers of levels became ones with a density, in a few words."""
+        return ""
 
 
 class Scored(NamedTuple):
@@ -91,7 +125,9 @@ __all__ = [
     "HasBoundByLevel",
     "HasBoundParts",
     "HasDensity",
+    "HasEnergy",
     "HasLogProb",
     "HasScores",
+    "LogPartition",
     "Scored",
 ]

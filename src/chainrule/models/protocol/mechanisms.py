@@ -6,8 +6,7 @@ from typing import NamedTuple, Self
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Bool
-from jaxtyping import Int as Whole
+from jaxtyping import Bool, Shaped
 
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key
@@ -77,12 +76,38 @@ class StreamQuestions(NamedTuple):
     """Positions at which something is asked; elsewhere the answer is any."""
 
 
-class PosedText(NamedTuple):
-    """A text as a question: what follows it, or what is hidden in it."""
+class Posed(NamedTuple):
+    """One input as a question: what follows a text, what is hidden in it, what an image shows."""
 
-    tokens: Whole[np.ndarray, " time"]
+    inputs: tuple[Shaped[np.ndarray, "..."], ...]
+    """Arguments of `stream_logits`, without their batch axis."""
     position: int
     """Where the logits of the answer are read."""
+
+
+class PatchSite(NamedTuple):
+    """Activations of one kind, one in each layer, that patching exchanges part by part."""
+
+    name: str
+    names: str
+    """Names of the activations, with a star for the number of the layer."""
+    title: str
+    over: int | None
+    """The input whose positions the parts are, as an argument of `stream_logits`; none: the parts are heads."""
+    of: str = ""
+    """Whose heads they are, where a model has several kinds: " of the encoder"."""
+
+
+def patch_sites(path: str, over: int = 0, of: str = "", prefix: str = "") -> tuple[PatchSite, ...]:
+    """What blocks under one path compute: the stream before each, what its parts add, and its heads."""
+    return (
+        PatchSite(
+            f"{prefix}resid_pre", f"{path}.*.resid_pre", f"The residual stream{of} before each layer", over
+        ),
+        PatchSite(f"{prefix}attn_out", f"{path}.*.attn_out", f"What attention{of} adds", over),
+        PatchSite(f"{prefix}mlp_out", f"{path}.*.mlp_out", f"What the MLP{of} adds", over),
+        PatchSite(f"{prefix}heads", f"{path}.*.attention.z", f"What each head{of} brings back", None, of),
+    )
 
 
 class HasResidualStream(Model):
@@ -112,6 +137,14 @@ class HasResidualStream(Model):
     def questions(self, batch: Batch, key: Key) -> StreamQuestions:
         """What it has to answer of some examples."""
 
+    @abc.abstractmethod
+    def posed(self, *given: str | Shaped[np.ndarray, "..."]) -> Posed:
+        """Texts or arrays of one example, in the order of `stream_logits`, as the model is asked about them."""
+
+    def patch_sites(self) -> tuple[PatchSite, ...]:
+        """Default: those of the blocks of the stream, over the first input."""
+        return patch_sites(self.residual_stream().names[0].rpartition(".")[0])
+
     def stream_grid(self) -> tuple[int, int] | None:
         """Default: none; otherwise the rows and columns of patches that the last positions of the stream are."""
         return None
@@ -127,10 +160,6 @@ class HasTokenStream(HasResidualStream):
     @abc.abstractmethod
     def logits(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time vocabulary"]:
         """Logits at each position."""
-
-    @abc.abstractmethod
-    def posed(self, text: str | Whole[np.ndarray, " time"]) -> "PosedText":
-        """A text, or its tokens, as the model is asked about it."""
 
     def residual_stream(self) -> ResidualStream:
         """Default: all blocks, under the name of their field."""
@@ -166,7 +195,9 @@ __all__ = [
     "HasRecurrence",
     "HasResidualStream",
     "HasTokenStream",
-    "PosedText",
+    "PatchSite",
+    "Posed",
     "ResidualStream",
     "StreamQuestions",
+    "patch_sites",
 ]

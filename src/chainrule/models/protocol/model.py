@@ -18,5 +18,9 @@ class Model(eqx.Module):
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean loss over the batch, and named scalars (means over the batch) worth watching."""
 
+    def loss_unit(self) -> str:
+        """Default: empty, a number without one; otherwise what the loss is measured in."""
+        return ""
+
 
 __all__ = ["Metrics", "Model"]

@@ -17,6 +17,7 @@ from chainrule.models.protocol.criteria import Criterion, usual
 from chainrule.models.protocol.model import Metrics, Model
 from chainrule.models.protocol.training import HasState
 from chainrule.nn.matrices import GivesLogits
+from chainrule.probability.distributions.base import Univariate
 
 
 class CanPredict(Model):
@@ -25,6 +26,17 @@ class CanPredict(Model):
     @abc.abstractmethod
     def predict(self, x: Array) -> Array:
         """Probabilities of classes or labels (batch, classes), or values in model units (batch, *target_shape)."""
+
+
+class HasPredictiveDistribution(CanPredict):
+    """Predicts values, and knows how far each may be off: intervals and densities come from the model itself."""
+
+    @abc.abstractmethod
+    def predictive(self, x: Array) -> Univariate:
+        """The distribution of a new value at each example, noise included: batch shape (batch, *target_shape).
+
+        In model units; its mean is what `predict` gives.
+        """
 
 
 class HasLogits(CanPredict, GivesLogits):
@@ -131,6 +143,7 @@ __all__ = [
     "CanPredict",
     "HasLogits",
     "HasOutputs",
+    "HasPredictiveDistribution",
     "as_prediction",
     "output_count",
     "supervised_loss",

@@ -60,6 +60,8 @@ class Entry:
     """
     measured: Callable[[Any, Data], Mapping[str, Any]] | None = None
     """From (config, data) to settings that training examples tell, likewise; it may warn of what they cannot teach."""
+    started: Callable[[Any, Data], Model] | None = None
+    """From (fresh model, data) to the model that training begins with, where training examples say how."""
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     """Settings that go together, by name."""
     torch_names: Callable[[Any], Mapping[str, Name] | NameTable] | None = None
@@ -99,6 +101,12 @@ class Entry:
     Former segments are replaced wherever in the name of an array they stand, so that weights, averages and optimiser
     state are all found; `*` stands for any one segment (`{"blocks.*.inner": "layers.*.network"}`), and an empty new
     name drops the segments. Rows apply in order. Give as many segments as tell the former name from every present one.
+    """
+    became: Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Any]] | None] | None = None
+    """From settings of an earlier version to the name and settings of another model that is today what they meant.
+
+    A run folder that holds them is read as one of that model, whose `former_arrays` apply. It is not gone on with, for
+    the losses of the two need not be comparable: another run may begin with it.
     """
     surrogate_gradient: str = ""
     """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""

@@ -104,6 +104,8 @@ class Part(Generic[M]):
     """Arrays of the model that the loss of this part moves by rule; see `HasState.state`."""
     loss_at: Callable[[M, Batch, Key, Scalar], tuple[Scalar, Metrics, M]] | None = None
     """The loss at a share of the run's steps, where it changes over a run; `loss` is that at the end."""
+    counted: bool = True
+    """Whether its loss adds to that of the step; of parts that follow one loss, one counts."""
 
     def at(self, progress: Scalar) -> "Part[M]":
         """The part when this share of the run's steps is done."""

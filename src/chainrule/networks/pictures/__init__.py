@@ -1,1 +1,1 @@
-"""Pictures that models and probes share, from arrays: denoising, controls, patches, attention, embeddings."""
+"""Pictures that models and probes share, from arrays: denoising, controls, patches, attention, components."""

@@ -15,7 +15,8 @@ LONGEST = 64
 _NEIGHBOURS = 5
 _LISTED = 12
 _PIXELS = 3
-_END = "■"
+END = "■"
+"""What the end of a text looks like."""
 
 
 def heads(weights: Float[np.ndarray, "layers heads time time"], names: list[str]) -> Images:
@@ -149,7 +150,7 @@ def alignment(
     """A map of one pair: target tokens downwards, source tokens across; `what` says which map it is."""
     sides = ((tokenizers.of_target(schema), y), (tokenizers.of(schema), x))
     rows, columns = (
-        [*(piece.replace(" ", "␣") for piece in pairs.pieces(tokenizer, ids)), _END]
+        [*(piece.replace(" ", "␣") for piece in pairs.pieces(tokenizer, ids)), END]
         for tokenizer, ids in sides
     )
     return Heatmap(
@@ -160,7 +161,7 @@ def alignment(
         weights[: len(rows), : len(columns)],
         rows,
         columns,
-        caption=f"Each row sums to one; {_END} is the end of a text.",
+        caption=f"Each row sums to one; {END} is the end of a text.",
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from chainrule.core.types import Key
 from chainrule.data.dataset import Data
 from chainrule.data.splits import Split
-from chainrule.models.protocol import HasBound, HasBoundParts, HasLatents, HasLogProb
+from chainrule.models.protocol import HasBound, HasBoundParts, HasLogProb
 from chainrule.train.evaluation import over
 from chainrule.train.scores.exact_likelihood import by_token, likelihood
 from chainrule.train.scoring import Evaluation, Metric, Score, mean
@@ -34,8 +34,7 @@ def bound(model: HasBound, split: Split, key: Key, data: Data) -> dict[str, Metr
 
 
 def _named(elbo: np.ndarray, data: Data, model: HasBound) -> dict[str, Metric]:
-    note = model.likelihood_note if isinstance(model, HasLatents) else ""
-    kind = f"bound, {note}" if note else "bound"
+    kind = f"bound, {model.likelihood_note}" if model.likelihood_note else "bound"
     return {f"{name}_bound": value for name, value in likelihood(elbo, data, kind).items()}
 
 

@@ -164,6 +164,18 @@ def calibration(
     return error, mean, accuracy, count
 
 
+def wilson(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The 95 % score interval of a proportion (Wilson, 1927).
+
+    >>> [end.round(3).tolist() for end in wilson(np.array([0.5]), np.array([10]))]
+    [[0.237], [0.763]]
+    """
+    z = 1.959964
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return middle - half, middle + half
+
+
 def _check(where: str, probabilities: np.ndarray, labels: np.ndarray) -> tuple[int, int]:
     if probabilities.ndim != 2 or labels.shape != probabilities.shape[:1]:
         raise ArgumentError(
@@ -198,4 +210,5 @@ __all__ = [
     "roc_auc",
     "score",
     "top_accuracy",
+    "wilson",
 ]

@@ -26,8 +26,9 @@ _RATIO = 1.5
 
 def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     model, target = evaluation.model, targets.of(evaluation.data.schema)
-    unit = target.loss_unit if isinstance(model, CanPredict) else ""
-    unit = model.loss_unit() if isinstance(model, HasOutputs) else unit
+    unit = model.loss_unit()
+    if not unit and isinstance(model, CanPredict) and not isinstance(model, HasOutputs):
+        unit = target.loss_unit
     if isinstance(model, HasSurprisal) and isinstance(evaluation.split, Windows | Packed):
         unit = f"nats/token at stride {evaluation.split.length}"
     loss = mean_loss(model, evaluation.split, evaluation.key)[0]["loss"]
@@ -56,7 +57,7 @@ def overfitting(found: Mapping[str, Metric]) -> str:
     >>> overfitting({"loss": Metric(-45.0), "train_loss": Metric(-47.0), "overfitting_gap": Metric(2.0)})
     ''
     """
-    if "overfitting_gap" not in found or "nll" in found:
+    if "overfitting_gap" not in found or {"nll", "nll_bound"} & found.keys():
         return ""
     loss, known, gap = (found[name].value for name in ("loss", "train_loss", "overfitting_gap"))
     if known <= 0 or gap < _NOTICEABLE or loss < _RATIO * known:

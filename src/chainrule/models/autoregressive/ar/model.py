@@ -68,6 +68,10 @@ class AR(CanSample, CanForecast, HasLogProb, HasPictures):
         a = self.free if self.config.start != "stationary" else predictors(jnp.tanh(self.free)).weights[-1]
         return ARProcess(self.mean, a, jnp.exp(self.log_variance))
 
+    def loss_unit(self) -> str:
+        """That of a log-density."""
+        return "nats per scored value"
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean negative log-likelihood of a scored value, in nats."""
         del key

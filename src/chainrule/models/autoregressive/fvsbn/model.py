@@ -8,8 +8,9 @@ import numpy as np
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, Drawing, EnsembleConfig, require_binary
+from chainrule.models.autoregressive.conditionals import Conditionals, Drawing, EnsembleConfig
 from chainrule.models.autoregressive.vectors import VectorModel, ensemble
+from chainrule.models.protocol import require_binary
 from chainrule.probability.distributions.outputs import BernoulliOutput
 
 
@@ -58,7 +59,7 @@ class Regressions(Conditionals):
 
 def build(config: FVSBNConfig, schema: Schema, key: Key) -> VectorModel:
     """A fresh model: every entry is one half."""
-    require_binary("fvsbn", schema)
+    require_binary("fvsbn", schema, "chainrule train made")
     members = tuple(Regressions(schema.dimensions) for _ in range(config.ensemble))
     return ensemble(members, config, schema, key)
 

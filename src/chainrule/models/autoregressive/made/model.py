@@ -1,6 +1,5 @@
 """MADE: a masked autoencoder, whose outputs see only the entries before them (Germain et al., 2015)."""
 
-import itertools
 from typing import Literal, final
 
 import equinox as eqx
@@ -13,8 +12,10 @@ from pydantic import Field
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, EnsembleConfig, require_binary
+from chainrule.models.autoregressive.conditionals import Conditionals, EnsembleConfig
 from chainrule.models.autoregressive.vectors import VectorModel, ensemble
+from chainrule.models.protocol import require_binary
+from chainrule.networks.masked_mlp import autoregressive_masks
 from chainrule.nn import Linear, activation
 from chainrule.probability.distributions.outputs import (
     BernoulliOutput,
@@ -73,12 +74,8 @@ class MaskedNetwork(Conditionals):
 
     def masks(self) -> list[Bool[Array, "_ _"]]:
         """One per layer, shaped like its weights: `m(k) >= d` into hidden units, `d > m(k)` out of them."""
-        inputs = jnp.arange(1, self.entries + 1)
         widths = [layer.weight.shape[1] for layer in self.layers[:-1]]
-        degrees = [inputs, *(1 + jnp.arange(width) % max(self.entries - 1, 1) for width in widths)]
-        hidden = [a[:, None] <= b[None, :] for a, b in itertools.pairwise(degrees)]
-        outputs = jnp.repeat(inputs, self.output.parameter_count)
-        return [*hidden, degrees[-1][:, None] < outputs[None, :]]
+        return autoregressive_masks(self.entries, widths, self.output.parameter_count)
 
 
 def output_of(config: MADEConfig, schema: Schema) -> OutputDistribution:
@@ -87,7 +84,7 @@ def output_of(config: MADEConfig, schema: Schema) -> OutputDistribution:
     if chosen == "auto":
         chosen = "bernoulli" if schema.levels == 2 else "categorical" if schema.levels else "mixture"
     if chosen == "bernoulli":
-        require_binary("made with conditionals=bernoulli", schema)
+        require_binary("made with conditionals=bernoulli", schema, "chainrule train made")
         return BernoulliOutput()
     if chosen == "categorical" and not schema.levels:
         raise CapabilityError(

@@ -8,8 +8,9 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, Drawing, EnsembleConfig, require_binary
+from chainrule.models.autoregressive.conditionals import Conditionals, Drawing, EnsembleConfig
 from chainrule.models.autoregressive.vectors import VectorModel, ensemble
+from chainrule.models.protocol import require_binary
 from chainrule.probability.distributions.outputs import BernoulliOutput
 
 BLOCK = 8
@@ -114,7 +115,7 @@ def _sweep(
 
 def build(config: NADEConfig, schema: Schema, key: Key) -> VectorModel:
     """A fresh model."""
-    require_binary("nade", schema)
+    require_binary("nade", schema, "chainrule train made")
     key_order, *keys = jax.random.split(key, 1 + config.ensemble)
     members = tuple(SharedHidden(schema.dimensions, config.width, k) for k in keys)
     return ensemble(members, config, schema, key_order)

@@ -72,6 +72,10 @@ class SeriesRNN(CanSample, CanForecast, HasLogProb, HasRecurrence, HasPictures):
         self.config = config
         self.schema = schema
 
+    def loss_unit(self) -> str:
+        """That of a log-density."""
+        return "nats per number"
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean negative log-density of a number, in nats."""
         return self.anomaly(batch.x, key).mean() / self.schema.shape[1], {}

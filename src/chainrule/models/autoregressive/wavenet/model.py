@@ -100,6 +100,10 @@ class WaveNet(CanSample, CanForecast, HasLogProb, HasPictures):
         """How many values before it a value depends on."""
         return self.network.receptive_field
 
+    def loss_unit(self) -> str:
+        """That of a log-density."""
+        return "nats per number"
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean negative log-density of a number, in nats."""
         del key

@@ -9,9 +9,9 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
+from chainrule.data.example_files import arrays_of, pixels_of
 from chainrule.data.readers.npy import named
 from chainrule.data.schema import Schema
-from chainrule.models.diffusion.steering.files import arrays_of, pixels_of
 
 
 def control_pictures(

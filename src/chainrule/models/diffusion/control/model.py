@@ -134,6 +134,10 @@ class Control(HasState, HasControl, HasScores, HasPictures):
         """The frozen network: nothing moves it."""
         return [self.body] if self.config.frozen else []
 
+    def loss_unit(self) -> str:
+        """That of the diffusion model."""
+        return self.body.loss_unit()
+
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """The loss of the diffusion model, its denoiser looking at the condition; some conditions withheld."""
         y, encoder = batch.y, self.body.denoiser.condition_encoder

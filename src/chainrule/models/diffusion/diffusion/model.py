@@ -114,6 +114,10 @@ class Diffusion(Generative):
             return schedules.from_table(self.config.table, self.config.table_of)
         return schedules.schedule(self.config.noise)
 
+    def loss_unit(self) -> str:
+        """That of no likelihood: errors at all noise levels, as they are weighed."""
+        return "weighted squared error"
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Weighted squared error of the prediction, at noise levels spread evenly over the batch."""
         x0 = self.to_network_units(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))

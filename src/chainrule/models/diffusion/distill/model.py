@@ -97,6 +97,10 @@ class Distilled(HasState, HasSampleCaption, HasScores, HasPictures):
         """The frozen teacher: nothing moves it."""
         return [self.body] if self.config.frozen else []
 
+    def loss_unit(self) -> str:
+        """That of the distance from the teacher."""
+        return "weighted squared error"
+
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """How far the student is from where two steps of the teacher end, at all levels of its walk."""
         for_steps, for_noise, for_dropping, for_teacher = jax.random.split(key, 4)
@@ -193,7 +197,7 @@ def adopts(source: Model, known_as: str) -> dict[str, Any]:
         return {"body": source.config.body.model_dump(), "frozen": True, "student_steps": half}
     if not isinstance(source, Diffusion):
         raise CapabilityError(
-            f"distill teaches a student of a diffusion model, not of a {known_as}",
+            f"distill teaches a student of a diffusion model, not of {known_as}",
             remedy="begin with a run of diffusion: chainrule train diffusion",
         )
     _check(source.config)

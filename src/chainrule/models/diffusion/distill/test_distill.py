@@ -124,7 +124,7 @@ def test_samples_take_the_steps_of_the_student_unless_told(student: Distilled) -
     [
         ("diffusion", {"target": "eps"}, "train the teacher with target=v"),
         ("diffusion", {"variance": "learned"}, "train the teacher with variance=fixed"),
-        ("mlp", {}, "not of a mlp"),
+        ("mlp", {}, "diffusion model, not of mlp"),
     ],
 )
 def test_a_teacher_that_cannot_be_followed_is_refused(

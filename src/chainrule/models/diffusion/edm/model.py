@@ -88,6 +88,10 @@ class EDM(Generative):
     def starting_noise(self) -> None:
         """At `high`, whatever that was set to."""
 
+    def loss_unit(self) -> str:
+        """That of no likelihood: errors at all noise levels, as they are weighed."""
+        return "weighted squared error"
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Squared error of the network inside, at noise whose quantiles are spread evenly over the batch."""
         x0 = self.to_network_units(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))

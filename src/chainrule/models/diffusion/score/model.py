@@ -91,6 +91,10 @@ class ScoreModel(Generative):
     def starting_noise(self) -> None:
         """At `high`, whatever that was set to."""
 
+    def loss_unit(self) -> str:
+        """That of no likelihood: errors at all noise levels, as they are weighed."""
+        return "weighted squared error"
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Denoising score matching, at noise levels spread evenly over the batch on a logarithmic scale."""
         x0 = self.to_network_units(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))

@@ -21,11 +21,11 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Key, Tree
 from chainrule.data import kinds
+from chainrule.data.example_files import arrays_of
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level, gap
 from chainrule.models.diffusion.samplers.sampler import Estimator, Sampler, Span
 from chainrule.models.diffusion.steering.draw import Draw, Steering
-from chainrule.models.diffusion.steering.files import arrays_of
 from chainrule.models.diffusion.tweedie import posterior_covariance
 
 if TYPE_CHECKING:

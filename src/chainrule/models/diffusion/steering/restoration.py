@@ -13,8 +13,8 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import kinds
+from chainrule.data.example_files import one_image
 from chainrule.models.diffusion.steering.draw import Draw, Steering
-from chainrule.models.diffusion.steering.files import one_image
 from chainrule.models.diffusion.steering.inpainting import LARGE, PosteriorDenoiser, blurring, downsampling
 
 

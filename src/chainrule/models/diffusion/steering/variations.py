@@ -10,8 +10,8 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
+from chainrule.data.example_files import arrays_of
 from chainrule.models.diffusion.steering.draw import Draw, Steering
-from chainrule.models.diffusion.steering.files import arrays_of
 
 
 @final

@@ -120,6 +120,10 @@ class VDM(Generative):
         cleaner, here = self.noise.lam(number / total), self.noise.lam((number + 1) / total)
         return here, total * jnp.expm1(cleaner - here)
 
+    def loss_unit(self) -> str:
+        """That of a bound."""
+        return "bits per dimension" if self.schema.levels else "nats per dimension"
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """The bound, in bits per dimension (nats for continuous data), at one noise level for each example."""
         x0 = self.to_network_units(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))

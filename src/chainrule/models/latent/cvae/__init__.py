@@ -2,6 +2,7 @@
 
 from chainrule.models.latent.cvae.model import CVAE, CVAEConfig
 from chainrule.models.latent.likelihoods import checked
+from chainrule.models.latent.starting import centred
 from chainrule.models.latent.training import TRAINING
 from chainrule.models.protocol import Entry
 
@@ -14,6 +15,7 @@ entry = Entry(
     targets=("class", "labels", "value"),
     data="digits",
     measured=checked,
+    started=centred,
     toy={"latent": 2, "width": 16, "depth": 1},
     toy_data="moons",
     citation="Sohn, Lee and Yan, Learning structured output representation using deep conditional generative models, "

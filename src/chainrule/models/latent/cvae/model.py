@@ -20,9 +20,10 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.latent import latent_pictures
+from chainrule.models.latent.coded import Entries, Temperature
 from chainrule.models.latent.networks import Given, LatentNetworks
+from chainrule.models.latent.priors import GaussianPrior
 from chainrule.models.latent.rate_weighted import RateConfig, RateWeighted
-from chainrule.models.latent.variational import Entries, Temperature
 from chainrule.networks.condition_values import values
 from chainrule.networks.conditions import ClassEncoder, class_numbers, condition_encoder
 
@@ -92,7 +93,7 @@ class CVAE(RateWeighted):
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Those of every variational auto-encoder, and the same codes under every class."""
-        found = latent_pictures.pictures(self, data, key)
+        found = latent_pictures.pictures(self, data, key, circles=self.around_zero)
         pixels = kinds.of(self.schema).shows_pixels(self.schema)
         if not pixels or not isinstance(self.networks.condition, ClassEncoder):
             return found
@@ -120,8 +121,13 @@ def _same_codes(model: CVAE, key: Key) -> Images:
 
 @eqx.filter_jit
 def _under_classes(model: CVAE, noise: Array, y: Array) -> Array:
-    mean, spread = model.networks.given(y, len(noise)).prior
-    return model.decode(mean + jnp.exp(spread / 2) * noise, condition=y)
+    prior = model.networks.given(y, len(noise)).prior
+    z = (
+        prior.gaussian.draw(noise)
+        if isinstance(prior, GaussianPrior)
+        else noise / jnp.linalg.norm(noise, axis=-1, keepdims=True)
+    )
+    return model.decode(z, condition=y)
 
 
 __all__ = ["CVAE", "CVAEConfig"]

@@ -46,7 +46,7 @@ def test_a_prior_that_is_not_learned_is_standard_and_values_condition_as_classes
     model = build(Schema("points", (2,), "value", (1,)), prior="standard")
     assert model.networks.prior is None
     given = model.networks.given(jnp.ones((3, 1)), 3)
-    assert not np.asarray(given.prior.mean).any()
+    assert not np.asarray(given.prior.gaussian.mean).any()
     assert model.sample(KEY, 3, condition=np.array([0.5])).shape == (3, 2)
     batch = Batch(jnp.ones((4, 2)), jnp.ones((4, 1)))
     loss, parts = eqx.filter_jit(model.loss)(batch, KEY)

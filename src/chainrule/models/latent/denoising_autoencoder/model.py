@@ -1,24 +1,27 @@
-"""Denoising auto-encoder (Vincent, 2011), with noise on the data, on the code, or nowhere.
+"""Denoising auto-encoder (Vincent et al., 2008), with noise on the data or on the code.
 
-The lowest rung D(E(x)) only copies. With noise of a known size the same network says more: on the code it makes a code
-one can draw from; on the data its reconstruction is the mean of clean data given noisy ones, and with it the score of
-the noised density, (D(E(y)) - y)/sigma². Both noisy rungs bound the likelihood, with the noisy quantity as the latent
-variable, a standard normal prior and a Gaussian decoder of deviation tau:
+Without noise D(E(x)) only copies: that is the model `autoencoder`. With noise of a known size the same network says
+more: on the code it makes a code one can draw from; on the data its reconstruction is the mean of clean data given
+noisy ones, and with it, where the noise is Gaussian, the score of the noised density, (D(E(y)) - y)/sigma² (Vincent,
+2011). Gaussian noise of either kind bounds the likelihood, with the noisy quantity as the latent variable, a standard
+normal prior and a Gaussian decoder of deviation tau:
 
     -log p(x) <= ½(|m|² + k sigma² - k - k log sigma²) + E|x - D|²/(2 tau²) + d/2 log(2 pi tau²)
 
-where m is what the noise is added to, in k dimensions.
+where m is what the noise is added to, in k dimensions. Noise on the data is a fixed encoder N(x, sigma²): the first
+term has nothing to learn then. Noise of several sizes is in `many_levels`.
 """
 
 import abc
 import math
-from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, NamedTuple, final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pydantic
 from pydantic import Field
 
 from chainrule.core.pictures import Images, Picture, Scatter
@@ -27,6 +30,8 @@ from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.models.latent.denoising_autoencoder.corruption import corruption
+from chainrule.models.latent.denoising_field import denoising_field
 from chainrule.models.protocol import (
     Bounded,
     CanDecode,
@@ -35,7 +40,9 @@ from chainrule.models.protocol import (
     Config,
     HasBoundParts,
     HasPictures,
+    HasScores,
     Metrics,
+    Scored,
     read_options,
 )
 from chainrule.networks import units
@@ -52,11 +59,30 @@ _SHOWN = 10
 class DAEConfig(Config):
     """Settings of the denoising auto-encoder."""
 
-    noise: Literal["data", "code", "none"] = Field(
-        "data", description="where noise is added: to the data, to their code, or nowhere"
+    noise: Literal["data", "code"] = Field(
+        "data", description="where noise is added: to the data, or to their code"
+    )
+    corruption: Literal["gaussian", "masking", "salt-pepper"] = Field(
+        "gaussian",
+        description="noise=data: Gaussian noise on every entry, or some entries that become zero, or some that become "
+        "black or white; only the first has a score, a bound and samples",
     )
     sigma: float = Field(
-        0.3, gt=0, description="standard deviation of the noise, beside data of about unit size"
+        0.3,
+        gt=0,
+        description="gaussian: standard deviation of the noise, beside data of about unit size; images, which run "
+        "from -1 to 1 here: 0.6 on the data, 0.3 of the way from black to white",
+    )
+    noise_levels: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="noise=data, gaussian: sizes of the noise, by equal factors from sigma to sigma_max; with several "
+        "the network is told which it was, as in diffusion models",
+    )
+    sigma_max: float = Field(3.0, gt=0, description="noise_levels above 1: the largest standard deviation")
+    share: float = Field(
+        0.25, gt=0, le=1, description="masking, salt-pepper: share of the entries that are changed"
     )
     tau: float = Field(0.2, gt=0, description="standard deviation of the decoder, in the bound")
     code: int = Field(16, ge=1, description="entries of the code")
@@ -65,8 +91,15 @@ class DAEConfig(Config):
         2, ge=0, le=20, description="hidden layers of the encoder and of the decoder; 0 is a linear model"
     )
 
+    @pydantic.field_validator("noise", mode="before")
+    @classmethod
+    def _some(cls, given: Any) -> Any:
+        if given == "none":
+            raise ValueError("without noise it is the model autoencoder")
+        return given
 
-class AutoEncoder(CanEncode, CanDecode, HasPictures):
+
+class AutoEncoder(CanEncode, CanDecode, HasScores, HasPictures):
     """An encoder and a decoder; a rung of the ladder says where the noise is."""
 
     encoder: constructions.Network
@@ -76,14 +109,31 @@ class AutoEncoder(CanEncode, CanDecode, HasPictures):
 
     def __init__(self, config: DAEConfig, schema: Schema, key: Key) -> None:
         one, two = jax.random.split(key)
-        hidden, entries = [config.width] * config.depth, schema.dimensions
-        self.encoder = constructions.mlp([entries, *hidden, config.code], "silu", key=one)
-        self.decoder = constructions.mlp([config.code, *hidden, entries], "silu", key=two)
+        hidden, entries, extra = [config.width] * config.depth, schema.dimensions, self.condition_size()
+        self.encoder = constructions.mlp([entries + extra, *hidden, config.code], "silu", key=one)
+        self.decoder = constructions.mlp([config.code + extra, *hidden, entries], "silu", key=two)
         self.config, self.schema = config, schema
 
     @abc.abstractmethod
     def rebuilt(self, x: _Rows, key: Key) -> tuple[_Rows, Float[Array, " batch"]]:
         """Rows rebuilt under this rung's noise, and what else the loss counts, for each, in squares of an entry."""
+
+    @classmethod
+    def condition_size(cls) -> int:
+        """Default: encoder and decoder are told nothing of the noise; otherwise in so many numbers."""
+        return 0
+
+    def code_of(self, rows: _Rows) -> Float[Array, "batch code"]:
+        """Default: what the encoder makes of clean rows."""
+        return self.encoder(rows)
+
+    def rows_of(self, z: Float[Array, "batch code"]) -> _Rows:
+        """Default: what the decoder makes of codes."""
+        return self.decoder(z)
+
+    def loss_unit(self) -> str:
+        """That of what is rebuilt."""
+        return "squared error per entry"
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean squared error of an entry and, with noise on the code, what keeps codes near the prior."""
@@ -102,11 +152,24 @@ class AutoEncoder(CanEncode, CanDecode, HasPictures):
 
     def encode(self, x: Array) -> Float[Array, "batch code"]:
         """The code of each example, without noise."""
-        return self.encoder(self.rows(x))
+        return self.code_of(self.rows(x))
 
     def decode(self, z: Array) -> Array:
         """The example of each code."""
-        return self.examples(self.decoder(z))
+        return self.examples(self.rows_of(z))
+
+    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """Squared error of an entry: of what is rebuilt without noise, and with it."""
+        x = batch.x
+        found = {
+            "squared_error": self.decode(self.encode(x)),
+            "noisy_squared_error": self.examples(self.rebuilt(self.rows(x), key)[0]),
+        }
+        unit = f"per entry, {units.described(self.schema)}"
+        return {
+            name: Scored(jnp.square(back - x).reshape(len(x), -1).mean(axis=1), unit)
+            for name, back in found.items()
+        }
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Held-out images and what becomes of them; of points, where each is moved to."""
@@ -115,27 +178,25 @@ class AutoEncoder(CanEncode, CanDecode, HasPictures):
         x = jnp.asarray(part.batch(np.arange(min(300 if plane else _SHOWN, len(part)))).x)
         seen, back = self.seen(x, key), self.examples(self.rebuilt(self.rows(x), key)[0])
         if plane:
-            return [_arrows(np.asarray(x), np.asarray(seen), np.asarray(back))]
+            drawn = _arrows(np.asarray(x), np.asarray(seen), np.asarray(back))
+            return [drawn, *self.fields(data, key)]
         if not kinds.of(self.schema).shows_pixels(self.schema):
             return []
         pixels = np.clip(np.concatenate([np.asarray(part) for part in (x, seen, back)]), 0, 1)
         labels = [row for row in ("held out", "seen", "rebuilt") for _ in range(len(x))]
-        return [Images("rebuilt", "What the auto-encoder rebuilds", pixels, labels, len(x))]
+        caption = "Rows: held-out images; as the encoder sees them; as they are rebuilt, with the noise of training."
+        title = "What the auto-encoder rebuilds"
+        return [Images("rebuilt", title, pixels, labels, len(x), caption, aligned=True)]
+
+    def fields(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Default: no field of arrows in the plane beside one that is known."""
+        del data, key
+        return ()
 
     def seen(self, x: _X, key: Key) -> _X:
         """Default: the encoder sees examples as they are."""
         del key
         return x
-
-
-@final
-class NoNoise(AutoEncoder):
-    """D(E(x)): only the size of the code keeps it from copying, and nothing tells how likely an example is."""
-
-    def rebuilt(self, x: _Rows, key: Key) -> tuple[_Rows, Float[Array, " batch"]]:
-        """Rows copied through the code."""
-        del key
-        return self.decoder(self.encoder(x)), jnp.zeros(len(x), x.dtype)
 
 
 class ReconstructionTerms(NamedTuple):
@@ -238,15 +299,27 @@ class DataNoise(Noisy):
         rows = langevin(self.score, start, size * sigma**2, moves, walk)
         return self.examples(self.denoised(rows))
 
+    def fields(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Where it moves points of the plane, and where the exact score of the smoothed data does."""
+        found = denoising_field(eqx.filter_jit(self.denoised), data, self.config.sigma, key)
+        return found.learned, found.exact
+
     def _noisy(self, x: _Rows, key: Key) -> _Rows:
         return x + self.config.sigma * jax.random.normal(key, x.shape, x.dtype)
 
 
-def build(config: DAEConfig, schema: Schema, key: Key) -> DataNoise | CodeNoise | NoNoise:
-    """The rung of the ladder that the settings name."""
-    rungs: dict[str, Callable[..., DataNoise | CodeNoise | NoNoise]]
-    rungs = {"data": DataNoise, "code": CodeNoise, "none": NoNoise}
-    return rungs[config.noise](config, schema, key)
+@final
+class Corrupted(AutoEncoder):
+    """D(E(corrupted x)): the mean of clean examples given corrupted ones, and no score, bound or samples."""
+
+    def rebuilt(self, x: _Rows, key: Key) -> tuple[_Rows, Float[Array, " batch"]]:
+        """Corrupted rows rebuilt."""
+        seen = self.rows(self.seen(self.examples(x), key))
+        return self.decoder(self.encoder(seen)), jnp.zeros(len(x), x.dtype)
+
+    def seen(self, x: _X, key: Key) -> _X:
+        """With some entries changed."""
+        return corruption(self.config.corruption, self.config.share, self.schema)(x, key)
 
 
 def _arrows(x: np.ndarray, seen: np.ndarray, back: np.ndarray) -> Picture:
@@ -257,9 +330,8 @@ def _arrows(x: np.ndarray, seen: np.ndarray, back: np.ndarray) -> Picture:
         "second coordinate",
         {"held out": x, "rebuilt": back},
         arrows=(seen, back - seen),
-        caption="From what the encoder sees to what is rebuilt from it; with noise on the data, this is the score "
-        "times the variance of the noise.",
+        caption="From what the encoder sees to what is rebuilt from it.",
     )
 
 
-__all__ = ["AutoEncoder", "CodeNoise", "DAEConfig", "DataNoise", "NoNoise", "Noisy", "build"]
+__all__ = ["AutoEncoder", "CodeNoise", "Corrupted", "DAEConfig", "DataNoise", "Noisy"]

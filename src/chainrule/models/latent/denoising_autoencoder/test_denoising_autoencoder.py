@@ -16,7 +16,8 @@ import chainrule as cr
 from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Schema
-from chainrule.models.latent.denoising_autoencoder import AutoEncoder, CodeNoise, DataNoise, NoNoise
+from chainrule.models.latent.denoising_autoencoder import AutoEncoder, CodeNoise, Corrupted, DataNoise
+from chainrule.models.latent.denoising_field import denoising_field, exact_denoiser
 from chainrule.models.protocol import CanSample, HasBound
 
 POINTS = Schema("points", (2,))
@@ -106,23 +107,62 @@ def test_the_bound_exceeds_the_cost_by_the_divergence_of_the_noise_from_the_post
 
 
 def test_each_rung_can_do_what_its_noise_allows() -> None:
-    rungs = {noise: build(noise=noise) for noise in ("none", "code", "data")}
+    rungs = {
+        "code": build(noise="code"),
+        "data": build(noise="data"),
+        "masking": build(corruption="masking", share=0.5),
+    }
     assert {name: type(rung) for name, rung in rungs.items()} == {
-        "none": NoNoise,
         "code": CodeNoise,
         "data": DataNoise,
+        "masking": Corrupted,
     }
-    assert not isinstance(rungs["none"], HasBound | CanSample)
+    assert not isinstance(rungs["masking"], HasBound | CanSample)
     batch = Batch(jnp.array([[0.7, -1.2], [0.1, 0.4]]))
     same = {name: eqx.filter_jit(linear(rung, np.eye(2)).loss)(batch, KEY)[0] for name, rung in rungs.items()}
     noise = jax.random.normal(KEY, (2, 2))
-    assert float(same["none"]) == 0
     assert float(same["data"]) == pytest.approx(float(jnp.square(0.3 * noise).mean()), rel=1e-5)
     assert float(same["code"]) > float(same["data"])  # codes are drawn to zero
+    # What a copy loses is what was masked.
+    hidden = np.asarray(rungs["masking"].seen(batch.x, KEY)) == 0
+    assert float(same["masking"]) == pytest.approx(np.square(np.asarray(batch.x) * hidden).mean(), rel=1e-5)
     for name in ("code", "data"):
         assert rungs[name].sample(KEY, 3).shape == (3, 2)  # type: ignore[attr-defined]
     with pytest.raises(ArgumentError, match="moves=0"):
         rungs["data"].sample(KEY, 3, moves=0)  # type: ignore[attr-defined]
+
+
+def test_corruptions_change_the_share_of_the_entries_that_was_asked_for() -> None:
+    pixels = Schema("image", (8, 8, 1), levels=17)
+    x = np.full((200, 8, 8, 1), 0.5, np.float32)
+    masked = np.asarray(build(pixels, corruption="masking", share=0.3).seen(jnp.asarray(x), KEY))
+    assert set(np.unique(masked)) == {0.0, 0.5}
+    assert (masked == 0).mean() == pytest.approx(0.3, abs=0.02)
+    salted = np.asarray(build(pixels, corruption="salt-pepper", share=0.3).seen(jnp.asarray(x), KEY))
+    assert set(np.unique(salted)) == {0.0, 0.5, 1.0}
+    for value in (0.0, 1.0):
+        assert (salted == value).mean() == pytest.approx(0.15, abs=0.02)
+
+
+def test_what_makes_no_sense_is_refused_with_a_way_out() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"corruption=salt-pepper: these data have no least(.|\n)*masking"
+    ):
+        build(corruption="salt-pepper")
+    with pytest.raises(ArgumentError, match=r"corruption=masking: the noise of a code is Gaussian"):
+        build(noise="code", corruption="masking")
+    with pytest.raises(ArgumentError, match=r"noise='none': without noise it is the model autoencoder"):
+        build(noise="none")
+
+
+def test_noise_on_pixels_reaches_three_tenths_of_their_range_unless_told() -> None:
+    pixels = Schema("image", (8, 8, 1), levels=17)
+    assert build(pixels).config.sigma == 0.6  # the network sees them from -1 to 1
+    assert build(pixels, sigma=0.2).config.sigma == 0.2
+    assert build(pixels, noise="code").config.sigma == build().config.sigma == 0.3
+    model = build(pixels)
+    x = np.full((200, 8, 8, 1), 0.5, np.float32)
+    assert np.asarray(model.seen(jnp.asarray(x), KEY)).std() == pytest.approx(0.3, rel=0.02)
 
 
 def test_langevin_moves_at_the_one_level_draw_the_data_of_an_exact_denoiser() -> None:
@@ -131,6 +171,54 @@ def test_langevin_moves_at_the_one_level_draw_the_data_of_an_exact_denoiser() ->
     model = linear(build(sigma=sigma), gain)
     out = np.asarray(model.sample(KEY, 4000, moves=300, size=0.05))  # type: ignore[attr-defined]
     np.testing.assert_allclose(np.cov(out.T), gain.T @ noised @ gain, atol=0.06)
+
+
+def test_it_learns_the_exact_score_of_a_smoothed_mixture() -> None:
+    """Three narrow Gaussians: smoothed by the noise, their score is known in closed form."""
+    sigma, narrow = 0.5, 0.2
+    centres = np.array([[1.5, 0.0], [-1.0, 1.0], [-0.5, -1.5]])
+    draw = np.random.default_rng(0)
+    x = centres[draw.integers(0, 3, 1024)] + narrow * draw.normal(size=(1024, 2))
+    model = build(sigma=sigma, depth=1, width=64, code=16)
+    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+    optimizer = optax.adam(optax.cosine_decay_schedule(5e-3, 1000))
+    batch = Batch(jnp.asarray(x, jnp.float32))
+
+    @jax.jit
+    def train(arrays: Any) -> Any:
+        def step(carry: Any, key: jax.Array) -> Any:
+            arrays, state = carry
+            slope = jax.grad(lambda a: eqx.combine(a, rest).loss(batch, key)[0])(arrays)
+            change, state = optimizer.update(slope, state)
+            return (optax.apply_updates(arrays, change), state), None
+
+        return jax.lax.scan(step, (arrays, optimizer.init(arrays)), jax.random.split(KEY, 1000))[0][0]
+
+    trained = eqx.combine(train(arrays), rest)
+    assert isinstance(trained, DataNoise)
+    y = x[:500] + sigma * draw.normal(size=(500, 2))
+    variance = narrow**2 + sigma**2
+    apart = centres[None] - y[:, None]
+    weights = np.exp(-np.square(apart).sum(axis=2) / (2 * variance))
+    weights /= weights.sum(axis=1, keepdims=True)
+    exact = (weights[:, :, None] * apart).sum(axis=1) / variance
+    found = np.asarray(eqx.filter_jit(trained.score)(jnp.asarray(y, jnp.float32)))
+    assert np.square(found - exact).sum() < 0.15**2 * np.square(exact).sum()
+
+
+def test_the_field_in_the_plane_says_how_near_the_exact_score_it_is() -> None:
+    data = cr.data.load("moons", n=200)
+    points = jnp.asarray(data.train.x, jnp.float32)
+    best = denoising_field(exact_denoiser(points, 0.3), data, 0.3, KEY)
+    assert best.cosine == pytest.approx(1, abs=1e-5)
+    assert best.error < 1e-4
+    still = denoising_field(lambda y: y, data, 0.3, KEY)
+    assert (still.cosine, still.error) == (0.0, pytest.approx(1.0))
+    # The score of a mixture, by differentiating its log-density.
+    y = np.array([[0.3, -0.2], [1.0, 1.0]], np.float32)
+    log_density = lambda one: jax.nn.logsumexp(-jnp.square(points - one[None]).sum(axis=1) / (2 * 0.09))  # noqa: E731
+    exact = (exact_denoiser(points, 0.3)(jnp.asarray(y)) - y) / 0.09
+    np.testing.assert_allclose(exact, jax.vmap(jax.grad(log_density))(y), rtol=1e-3, atol=1e-3)
 
 
 def test_levels_of_images_cost_what_a_gaussian_in_bins_gives_them() -> None:

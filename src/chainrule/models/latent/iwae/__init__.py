@@ -2,6 +2,7 @@
 
 from chainrule.models.latent.iwae.model import IWAE, IWAEConfig
 from chainrule.models.latent.likelihoods import checked
+from chainrule.models.latent.starting import centred
 from chainrule.models.latent.training import TRAINING
 from chainrule.models.protocol import Entry, Recipe
 
@@ -14,21 +15,22 @@ entry = Entry(
     targets=("class", "labels", "value", "none"),
     data="digits",
     measured=checked,
+    started=centred,
     toy={"latent": 2, "width": 16, "depth": 1, "k": 3},
     toy_data="moons",
     citation="Burda, Grosse and Salakhutdinov, Importance weighted autoencoders, ICLR 2016",
     training=TRAINING,
     recipes={
         "published": Recipe(
-            summary="784-200-200-50 and back with tanh on zeros and ones drawn anew in every step, for a GPU",
+            summary="published sizes (784-200-200-50, tanh, zeros and ones drawn anew), a schedule of ours; for a GPU",
             model={"latent": 50, "width": 200, "depth": 2, "activation": "tanh", "likelihood": "bernoulli"},
             data={"binarize": "dynamic"},
             train={
                 "batch": 100,
-                "epochs": 600,
+                "epochs": 1000,
                 "ema": 0.0,
-                "optimizer": {"name": "adam", "lr": 1e-3, "eps": 1e-4},
-                "schedule": {"name": "tripling"},
+                "optimizer": {"name": "adam", "lr": 2e-3},
+                "schedule": {"name": "cosine", "warmup": 1000},
             },
         )
     },

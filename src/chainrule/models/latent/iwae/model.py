@@ -14,15 +14,17 @@ from pydantic import Field
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
+from chainrule.models.latent.coded import Entries, Temperature
 from chainrule.models.latent.networks import LatentNetworks
+from chainrule.models.latent.priors import PriorSettings
 from chainrule.models.latent.settings import LatentConfig
-from chainrule.models.latent.variational import Entries, Temperature, Variational
+from chainrule.models.latent.variational import Variational
 from chainrule.models.protocol import Metrics
 from chainrule.probability.variational import doubly_reparametrized_bound, importance_bound
 
 
 @final
-class IWAEConfig(LatentConfig):
+class IWAEConfig(LatentConfig, PriorSettings):
     """Settings of the importance-weighted auto-encoder."""
 
     k: int = Field(5, ge=1, le=10_000, description="codes drawn for each example, whose weights are averaged")
@@ -42,7 +44,11 @@ class IWAE(Variational):
 
     def __init__(self, config: IWAEConfig, schema: Schema, key: Key) -> None:
         self.config, self.schema = config, schema
-        self.networks = LatentNetworks(config, schema, key)
+        self.networks = LatentNetworks(config, schema, key, priors=config)
+
+    def loss_unit(self) -> str:
+        """That of a log-likelihood, or of a bound of one."""
+        return "nats per example"
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """`-L_k` in nats of an example."""
@@ -51,7 +57,7 @@ class IWAE(Variational):
         x = self.target(batch.x, for_noise)
         parameters = self.networks.posterior_parameters(x, given)
         z = self.draws(parameters, for_codes, self.config.k)
-        rate = self.networks.posterior.divergence(parameters, given.prior, z[0]).sum(axis=-1).mean()
+        rate = given.prior.divergence(self.networks.posterior, parameters, z[0]).sum(axis=-1).mean()
         if self.config.gradient == "plain":
             bound = importance_bound(self.weights_of(x, z, given, self.networks.posterior, parameters))
         else:

@@ -85,6 +85,10 @@ class GaussianMixtureModel(HasOwnTraining, HasDensity, CanSample, CanEncode, Has
         normal = MultivariateNormal(self.means, Full(_lower(self.factors)))
         return Mixture(jax.nn.softmax(self.logits), normal, normalize=True)
 
+    def loss_unit(self) -> str:
+        """That of a log-likelihood, or of a bound of one."""
+        return "nats per example"
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean negative log-density of an example, in nats; levels with noise between them."""
         return -self.log_prob(units.dequantized(self.schema, batch.x, key)).mean(), {}

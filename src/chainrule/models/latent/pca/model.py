@@ -15,7 +15,6 @@ from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.latent import linear_pictures
 from chainrule.models.protocol import (
     CanDecode,
     CanEncode,
@@ -26,6 +25,7 @@ from chainrule.models.protocol import (
     Metrics,
     Scored,
 )
+from chainrule.networks.pictures import components
 from chainrule.probability.linear import principal_components
 from chainrule.probability.linear.principal_components import Method
 
@@ -67,6 +67,10 @@ class PCA(HasOwnTraining, CanEncode, CanDecode, HasScores, HasPictures):
         self.variances = jnp.ones(config.latent)
         self.done = jnp.zeros((), bool)
         self.config, self.schema = config, schema
+
+    def loss_unit(self) -> str:
+        """That of what is left."""
+        return "squared error per example"
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean squared error of an example: the sum over its entries."""
@@ -117,15 +121,13 @@ class PCA(HasOwnTraining, CanEncode, CanDecode, HasScores, HasPictures):
         del key
         train = np.asarray(data.train.x, np.float64).reshape(len(data.train), -1)
         whole = principal_components(train)
-        x = linear_pictures.shown(data)
-        few = x[: linear_pictures.COLUMNS]
+        x = components.shown(data)
+        few = x[: components.COLUMNS]
         return [
-            linear_pictures.scree(whole.variances, self.config.latent),
-            *linear_pictures.axes(self.schema, np.asarray(self.axes)),
-            *linear_pictures.rebuilt(
-                self.schema, few, np.asarray(self.decode(self.encode(jnp.asarray(few))))
-            ),
-            *linear_pictures.codes(data, np.asarray(self.encode(jnp.asarray(x)))),
+            components.scree(whole.variances, self.config.latent),
+            *components.axes(self.schema, np.asarray(self.axes)),
+            *components.rebuilt(self.schema, few, np.asarray(self.decode(self.encode(jnp.asarray(few))))),
+            *components.codes(data, np.asarray(self.encode(jnp.asarray(x)))),
         ]
 
     def _rows(self, x: Array) -> Float[Array, "batch features"]:

@@ -19,7 +19,6 @@ from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.latent import linear_pictures
 from chainrule.models.protocol import (
     CanDecode,
     CanEncode,
@@ -33,6 +32,7 @@ from chainrule.models.protocol import (
     Scored,
 )
 from chainrule.networks import units
+from chainrule.networks.pictures import components
 from chainrule.probability.linear import (
     FactorModel,
     Factors,
@@ -87,6 +87,10 @@ class PPCA(HasOwnTraining, HasDensity, CanSample, CanEncode, CanDecode, HasScore
     def factors(self) -> FactorModel:
         """The model of flattened examples."""
         return FactorModel(self.mean, self.loadings, jnp.exp(self.log_noise))
+
+    def loss_unit(self) -> str:
+        """That of a log-likelihood, or of a bound of one."""
+        return "nats per example"
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean negative log-density of an example, in nats; levels with noise between them."""
@@ -155,16 +159,14 @@ class PPCA(HasOwnTraining, HasDensity, CanSample, CanEncode, CanDecode, HasScore
         del key
         train = np.asarray(data.train.x, np.float64).reshape(len(data.train), -1)
         variances = principal_components(train).variances + units.dequantization_variance(self.schema)
-        x = linear_pictures.shown(data)
-        few = x[: linear_pictures.COLUMNS]
+        x = components.shown(data)
+        few = x[: components.COLUMNS]
         found = self.factors.parameters
         return [
-            linear_pictures.scree(variances, found.loadings.shape[1], float(found.noise.mean())),
-            *linear_pictures.axes(self.schema, found.loadings.T),
-            *linear_pictures.rebuilt(
-                self.schema, few, np.asarray(self.decode(self.encode(jnp.asarray(few))))
-            ),
-            *linear_pictures.codes(data, np.asarray(self.encode(jnp.asarray(x)))),
+            components.scree(variances, found.loadings.shape[1], float(found.noise.mean())),
+            *components.axes(self.schema, found.loadings.T),
+            *components.rebuilt(self.schema, few, np.asarray(self.decode(self.encode(jnp.asarray(few))))),
+            *components.codes(data, np.asarray(self.encode(jnp.asarray(x)))),
         ]
 
     def _rows(self, x: Array) -> Float[Array, "batch features"]:

@@ -1,19 +1,21 @@
 """Variational auto-encoder."""
 
 from chainrule.models.latent.likelihoods import checked
+from chainrule.models.latent.starting import centred
 from chainrule.models.latent.training import TRAINING
-from chainrule.models.latent.vae.model import VAE, VAEConfig
+from chainrule.models.latent.vae.model import VAE, AggressiveVAE, VAEConfig, build
 from chainrule.models.protocol import Entry, Recipe
 
 entry = Entry(
     name="vae",
     summary="Variational auto-encoder: codes one can draw from, a bound of the likelihood, and a choice of both.",
     config=VAEConfig,
-    build=VAE,
+    build=build,
     kinds=("image", "points", "table"),
     targets=("class", "labels", "value", "none"),
     data="digits",
     measured=checked,
+    started=centred,
     toy={"latent": 2, "width": 16, "depth": 1},
     toy_data="moons",
     citation="Kingma and Welling, Auto-encoding variational Bayes, ICLR 2014",
@@ -38,4 +40,4 @@ entry = Entry(
     },
 )
 
-__all__ = ["VAE", "VAEConfig", "entry"]
+__all__ = ["VAE", "AggressiveVAE", "VAEConfig", "build", "entry"]

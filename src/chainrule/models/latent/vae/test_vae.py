@@ -12,7 +12,7 @@ import pytest
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError, DataError
-from chainrule.data import Batch, Schema
+from chainrule.data import Batch, Schema, load
 from chainrule.models.latent.bodies import coarsened
 from chainrule.models.latent.vae import VAE, entry
 from chainrule.models.protocol import parameter_count
@@ -266,3 +266,32 @@ def test_levels_have_a_probability_or_noise_that_fills_their_gaps() -> None:
     nats = float(wide.nats(-distortion)[0]) / 4
     low, high = (np.log(17) + 0.5 * np.log(2 * np.pi) + 0.5 * edge**2 for edge in (8 / 17, 9 / 17))
     assert low <= nats <= high
+
+
+@pytest.mark.parametrize("coarse", [1, 2])
+def test_training_begins_with_centred_inputs_and_outputs_at_the_mean_of_the_data(coarse):
+    data = load("binary-digits")
+    model = models.build("vae", data, latent=2, width=8, coarse=coarse)
+    x = np.asarray(data.train.x, np.float64)
+    seen = 2 * x - 1
+    if coarse == 2:
+        seen = seen.reshape(-1, 4, 2, 4, 2, 1).mean(axis=(2, 4), keepdims=True)
+        seen = np.broadcast_to(seen, (len(x), 4, 2, 4, 2, 1)).reshape(x.shape)
+    first = model.networks.encoder.network.layers[0]
+    hidden = seen.reshape(len(x), -1) @ np.asarray(first.weight) + np.asarray(first.bias)
+    assert np.abs(hidden.mean(axis=0)).max() < 1e-4
+    last = model.networks.decoder.network.layers[-1]
+    share = 1 / (1 + np.exp(-np.asarray(last.bias)))
+    np.testing.assert_allclose(share, np.clip(x.mean(axis=0).ravel(), 1e-3, 1 - 1e-3), atol=1e-5)
+
+
+def test_a_start_at_the_mean_is_one_for_every_likelihood():
+    data = load("digits")
+    mean = np.asarray(data.train.x, np.float64).mean(axis=0)
+    for name in ("discretized_logistic", "gaussian", "laplace", "categorical", "poisson"):
+        networks = models.build("vae", data, latent=2, width=8, likelihood=name).networks
+        last = networks.decoder.network.layers[-1]
+        said = networks.output.mean(last.bias.reshape(*mean.shape, -1))
+        assert np.isfinite(said).all()
+        if name in ("gaussian", "laplace"):
+            np.testing.assert_allclose(said, mean, atol=1e-6)

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int as Whole
+from jaxtyping import Shaped
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Picture
@@ -22,7 +22,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
-from chainrule.models.protocol import HasAttention, HasEmbedding, HasTokenStream, PosedText, StreamQuestions
+from chainrule.models.protocol import HasAttention, HasEmbedding, HasTokenStream, Posed, StreamQuestions
 from chainrule.models.representation.bert.gaps import MASK, Gaps, draw_gaps
 from chainrule.models.representation.bert.masked import (
     AllowSpecial,
@@ -220,13 +220,14 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasTokenStream, HasEmbed
         asked = jnp.zeros(x.shape, bool).at[jnp.arange(len(x))[:, None], positions].set(True)
         return StreamQuestions((seen,), x, asked)
 
-    def posed(self, text: str | Whole[np.ndarray, " time"]) -> PosedText:
-        """What the first gap holds; without one the token in the middle is hidden."""
+    def posed(self, *given: str | Shaped[np.ndarray, "..."]) -> Posed:
+        """What the first gap of a text holds; without one the token in the middle is hidden."""
+        (text,) = given
         tokens = self.gaps.encode(text) if isinstance(text, str) else np.array(text, np.int32)
         holes = np.flatnonzero(tokens == self.gaps.mask)
         position = int(holes[0]) if len(holes) else len(tokens) // 2
         tokens[position : position + 1] = self.gaps.mask  # none to hide in an empty text
-        return PosedText(tokens, position)
+        return Posed((tokens,), position)
 
     @property
     def adds_positions(self) -> bool:

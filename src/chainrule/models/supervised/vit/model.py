@@ -5,13 +5,15 @@ from typing import Literal, NamedTuple, Self, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Shaped
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Config, HasResidualStream, ResidualStream, StreamQuestions
+from chainrule.models.protocol import Config, HasResidualStream, Posed, ResidualStream, StreamQuestions
 from chainrule.models.supervised.supervised_model import Supervised, output_count
 from chainrule.networks.image_towers import (
     PixelsSetting,
@@ -171,6 +173,11 @@ class ViT(Supervised, TransformerEncoder, HasResidualStream):
         time = self.positions.weight.shape[0]
         answers = jnp.broadcast_to(batch.y[:, None], (len(batch.y), time))
         return StreamQuestions((batch.x,), answers, jnp.broadcast_to(jnp.arange(time) == 0, answers.shape))
+
+    def posed(self, *given: str | Shaped[np.ndarray, "..."]) -> Posed:
+        """What an image shows, at the token that gathers."""
+        (image,) = given
+        return Posed((np.asarray(image, np.float32),), 0)
 
     def stream_grid(self) -> tuple[int, int]:
         """The patches."""

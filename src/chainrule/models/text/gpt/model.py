@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int as Whole
+from jaxtyping import Shaped
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
@@ -23,7 +23,7 @@ from chainrule.models.protocol import (
     HasLens,
     HasPictures,
     HasTokenStream,
-    PosedText,
+    Posed,
     StreamQuestions,
 )
 from chainrule.models.text.gpt.config import GPTConfig
@@ -210,10 +210,11 @@ class GPT(
         x, answers = batch.x[:, :-1], batch.x[:, 1:]
         return StreamQuestions((x,), answers, jnp.ones(answers.shape, bool))
 
-    def posed(self, text: str | Whole[np.ndarray, " time"]) -> PosedText:
-        """Which token follows."""
+    def posed(self, *given: str | Shaped[np.ndarray, "..."]) -> Posed:
+        """Which token follows a text."""
+        (text,) = given
         tokens = self.tokenizer.encode(text).astype(np.int32) if isinstance(text, str) else text
-        return PosedText(tokens, len(tokens) - 1)
+        return Posed((tokens,), len(tokens) - 1)
 
     @property
     def adds_positions(self) -> bool:

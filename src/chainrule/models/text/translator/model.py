@@ -6,17 +6,23 @@ from typing import Any, Self, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Shaped
 from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key
+from chainrule.data import tokenizers
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
     Config,
     DecodingState,
     HasResidualStream,
+    PatchSite,
+    Posed,
     ResidualStream,
     StreamQuestions,
+    patch_sites,
 )
 from chainrule.models.text.encoder_decoder import EncoderDecoder, shifted, within
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock
@@ -202,6 +208,29 @@ class Translator(EncoderDecoder, HasResidualStream):
         """Which token of the target follows those before it, up to its end."""
         del key
         return StreamQuestions((batch.x, batch.y), batch.y, within(batch.y, self.end))
+
+    def posed(self, *given: str | Shaped[np.ndarray, "..."]) -> Posed:
+        """Which token is written next, given a source and what has been written of its target."""
+        sides = zip(given, (tokenizers.of(self.schema), tokenizers.of_target(self.schema)), strict=True)
+        tokens = [tokenizer.encode(one) if isinstance(one, str) else one for one, tokenizer in sides]
+        # What stands where the answer is asked is not read; of what can stand there it is the end.
+        source, written = (
+            np.append(ids, end).astype(np.int32)
+            for ids, end in zip(tokens, (self.source_end, self.end), strict=True)
+        )
+        return Posed((source, written), len(written) - 1)
+
+    def patch_sites(self) -> tuple[PatchSite, ...]:
+        """Those of the encoder over the source, and those of the decoder, which looks at it, over the target."""
+        looking = " that looks at the source"
+        return (
+            *patch_sites("encoder", 0, " of the encoder", "encoder-"),
+            *patch_sites("decoder", 1, " of the decoder", "decoder-"),
+            PatchSite("cross_out", "decoder.*.cross_out", f"What attention{looking} adds", 1),
+            PatchSite(
+                "cross-heads", "decoder.*.cross.z", f"What each head{looking} brings back", None, looking
+            ),
+        )
 
     def _keys(self, key: Key | None, blocks: int) -> "list[Key | None]":
         """Keys for the embedding and each block; none where nothing is dropped."""

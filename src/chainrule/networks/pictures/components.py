@@ -1,4 +1,4 @@
-"""Pictures of linear models: variances along the axes, the axes themselves, and codes in the plane."""
+"""Pictures of models with components: variances along the axes, the axes themselves, and codes in the plane."""
 
 import numpy as np
 from jaxtyping import Float
@@ -13,10 +13,17 @@ _AXES = 20
 _CODES = 1000
 
 
-def scree(variances: Float[np.ndarray, " features"], kept: int, floor: float | None = None) -> Picture:
+def scree(
+    variances: Float[np.ndarray, " features"],
+    kept: int,
+    floor: float | None = None,
+    *,
+    of: str = "training data",
+    lost: str = "mean squared error of what is rebuilt",
+) -> Picture:
     """Variances by falling size; the last that is kept is marked, and the noise is a line."""
     numbers = np.arange(1, len(variances) + 1, dtype=np.float64)
-    series: dict[str, tuple[np.ndarray, ...]] = {"variance of training data": (numbers, variances)}
+    series: dict[str, tuple[np.ndarray, ...]] = {f"variance of {of}": (numbers, variances)}
     if floor is not None:
         series["noise of the model"] = (numbers, np.full(len(numbers), floor))
     return Lines(
@@ -29,9 +36,7 @@ def scree(variances: Float[np.ndarray, " features"], kept: int, floor: float | N
         marks=[(float(kept), f"{kept} kept")],
         caption="What lies right of the mark is left out: "
         + (
-            "its sum is the mean squared error of what is rebuilt."
-            if floor is None
-            else "for the model it is noise, of its mean variance."
+            f"its sum is the {lost}." if floor is None else "for the model it is noise, of its mean variance."
         ),
     )
 

@@ -1,13 +1,12 @@
 """A hidden Markov model of series: exact likelihood, states of every step, forecasts; learned by Baum-Welch."""
 
 from collections.abc import Sequence
-from typing import Literal, final
+from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
-from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
@@ -15,38 +14,20 @@ from chainrule.core.types import Array, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.latent.hmm import pictures
-from chainrule.models.latent.hmm.emission import LevelStates, NormalStates, StateEmission
 from chainrule.models.protocol import (
     CanEncode,
     CanForecast,
     CanSample,
-    Config,
     HasLogProb,
     HasOwnTraining,
     HasPictures,
     Metrics,
 )
+from chainrule.models.text.hmm import pictures
+from chainrule.models.text.hmm.config import HMMConfig
+from chainrule.models.text.hmm.emission import LevelStates, NormalStates, StateEmission
+from chainrule.models.text.hmm.learning import learned
 from chainrule.probability import HiddenMarkov
-from chainrule.probability.markov.observations import observed
-
-
-@final
-class HMMConfig(Config):
-    """Settings of the hidden Markov model."""
-
-    states: int = Field(4, ge=1, le=256, description="hidden states")
-    covariance: Literal["full", "diagonal"] = Field(
-        "full", description="of the features of a step within a state; diagonal: independent"
-    )
-    pseudo_count: float = Field(
-        0.0,
-        ge=0,
-        description="added to the expected number of every start, move and level: keeps all of them possible",
-    )
-    tolerance: float = Field(
-        1e-5, gt=0, description="gain of log-likelihood below which iterations end, nats a step of a series"
-    )
 
 
 @final
@@ -85,6 +66,10 @@ class HMM(HasOwnTraining, HasLogProb, CanSample, CanEncode, CanForecast, HasPict
         start, transition = (one / one.sum(axis=-1, keepdims=True) for one in (self.start, self.transition))
         return HiddenMarkov(start, transition, self.emission.distribution())
 
+    def loss_unit(self) -> str:
+        """That of a log-density."""
+        return "nats per number"
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean negative log-likelihood of a number, in nats."""
         del key
@@ -96,23 +81,20 @@ class HMM(HasOwnTraining, HasLogProb, CanSample, CanEncode, CanForecast, HasPict
         if y.dtype.kind == "f":
             y = y.astype(np.float64)
         model = self.hidden() if bool(self.begun) else self.emission.guess(key, self.config.states, y)
-        seen = observed("hmm", model.emission, y)
-        first = model.improved(seen, self.config.pseudo_count)
-        second = first.model.improved(seen, self.config.pseudo_count)
-        gain = (second.log_likelihood - first.log_likelihood) / seen.count
+        found, before, converged = learned(model, y, self.config)
         new = eqx.tree_at(
             lambda m: (m.start, m.transition, m.emission, m.done, m.begun),
             self,
             (
-                jnp.asarray(second.model.start, self.start.dtype),
-                jnp.asarray(second.model.transition, self.start.dtype),
-                self.emission.fitted(second.model.emission),
-                jnp.asarray(gain < self.config.tolerance),
+                jnp.asarray(found.start, self.start.dtype),
+                jnp.asarray(found.transition, self.start.dtype),
+                self.emission.fitted(found.emission),
+                jnp.asarray(converged),
                 jnp.ones((), bool),
             ),
         )
-        before = first.log_likelihood / len(y) + self.emission.log_unit(y.shape[1])
-        return new, {"loss": jnp.asarray(-before / self.schema.dimensions)}
+        each = before / len(y) + self.emission.log_unit(y.shape[1])
+        return new, {"loss": jnp.asarray(-each / self.schema.dimensions)}
 
     @property
     def converged(self) -> bool:
@@ -151,4 +133,4 @@ class HMM(HasOwnTraining, HasLogProb, CanSample, CanEncode, CanForecast, HasPict
         return pictures.all_of(self.hidden(), self.emission, np.asarray(held.x[:1]))
 
 
-__all__ = ["HMM", "HMMConfig"]
+__all__ = ["HMM"]

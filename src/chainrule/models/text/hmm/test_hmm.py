@@ -10,7 +10,7 @@ from chainrule import report
 from chainrule.core.errors import CapabilityError
 from chainrule.data import Data
 from chainrule.data.schema import Schema
-from chainrule.models.latent.hmm import HMM, HMMConfig
+from chainrule.models.text.hmm import HMM, HMMConfig
 from chainrule.probability import HiddenMarkov, Normal
 
 TRUTH = HiddenMarkov(

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from chainrule.core.pictures import Heatmap, Lines, Picture
-from chainrule.models.latent.hmm.emission import StateEmission
+from chainrule.models.text.hmm.emission import StateEmission
 from chainrule.probability import HiddenMarkov, markov
 
 _STEPS = 400
