@@ -1,76 +1,207 @@
-"""Random features of the Gaussian kernel `exp(-g |x - y|²)`, and linear models on them.
+"""Random features of stationary kernels: vectors whose inner products are the kernel on average.
 
-The inner product of the features of x and y is the kernel on average. Trigonometric features are bounded (Rahimi and
-Recht, 2007). Positive ones follow from `exp(-g|x|²) exp(-g|y|²) exp(2g x·y)` and the features of the exponential
-kernel, and stay accurate in relation to the kernel where it is tiny (Choromanski et al., 2021).
+A stationary kernel is the mean of `cos(w · (x - y))` over its spectrum, the distribution of frequencies w (Bochner's
+theorem), so cosine and sine of a few hundred drawn frequencies stand for it (Rahimi and Recht, 2007). The spectra here
+are all normal vectors times the root of a random factor g: one for RBF, a Gamma variable for the rational quadratic
+kernel, its inverse for Matérn, whose spectrum is Student's t distribution with 2 nu degrees of freedom.
+
+Positive features belong to RBF alone. They follow from `exp(-g|x - y|²) = exp(-g|x|²) exp(-g|y|²) exp(2g x·y)`, with
+the factor two, and the features of the exponential kernel that linear attention uses; they stay accurate in relation to
+the kernel where it is tiny (Choromanski et al., 2021).
 """
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import optimize
 
-from chainrule.core.checks import check_class_numbers
-from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.core.types import Array, Float, Int, Key
+from chainrule.core.checks import whole
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Key
+from chainrule.kernels.features import KernelFeatures, Rows
+from chainrule.kernels.functions import RBF, Matern, OrnsteinUhlenbeck, Product, RationalQuadratic
+from chainrule.kernels.functions.stationary import Stationary
+from chainrule.kernels.kernel import Kernel
 from chainrule.nn.attention.features import directions, log_features
-from chainrule.probability.distances import squared_distances
+
+FREQUENCIES = 1024
+"""Frequencies that are drawn unless told otherwise."""
 
 
 @final
-class GaussianFeatures(eqx.Module):
-    """A fixed random map from vectors to features.
+class RandomFourierFeatures(KernelFeatures):
+    """Cosines and sines of random frequencies, divided by the root of their number.
 
-    >>> features = GaussianFeatures(2, count=2000, g=0.5, key=jax.random.key(0))
-    >>> x = jnp.array([[0.5, 0.0], [0.25, 0.5]])
-    >>> float((features(x) @ features(x).T)[0, 1]), float(gram(x, 0.5)[0, 1])
-    (0.86..., 0.855...)
+    The frequencies `w` are an array like any other, so they may be learnt. With `phases` each frequency has one feature
+    `sqrt(2) cos(w · x + b)` for a random b in place of two: half as many features, and a larger variance at the same
+    number of frequencies. `orthogonal` frequencies scatter less.
+
+    >>> from chainrule.kernels import RBF
+    >>> features = RandomFourierFeatures(RBF(gamma=0.5), 2, frequencies=2000, key=jax.random.key(0))
+    >>> x = jnp.array([[0.3, -0.7], [-0.2, 0.4]])
+    >>> features(x).shape, float((features(x) @ features(x).T)[0, 1])  # exactly 0.4819
+    ((2, 4000), 0.48...)
     """
 
-    w: Float[Array, "draws size"]
-    phase: Float[Array, " draws"]
-    g: float = eqx.field(static=True)
-    kind: str = eqx.field(static=True)
+    w: Float[Array, "frequencies size"]
+    phase: Float[Array, " frequencies"] | None
 
     def __init__(
         self,
+        kernel: Kernel,
         size: int,
         *,
-        count: int,
-        g: float,
-        kind: Literal["trigonometric", "positive", "hyperbolic"] = "trigonometric",
+        frequencies: int = FREQUENCIES,
+        phases: bool = False,
         orthogonal: bool = True,
         key: Key,
     ) -> None:
-        check_choice("GaussianFeatures", "kind", kind, ("trigonometric", "positive", "hyperbolic"))
-        if g <= 0 or count < 1 or (kind == "hyperbolic" and count % 2):
-            raise ArgumentError(
-                f"GaussianFeatures(count={count}, g={g}): g must be positive and count at least 1, even if hyperbolic"
-            )
-        draws = count // 2 if kind == "hyperbolic" else count
+        count = whole("RandomFourierFeatures", "frequencies", frequencies)
+        size = whole("RandomFourierFeatures", "size", size)
         first, second = jax.random.split(key)
-        self.w = directions(first, draws, size, orthogonal=orthogonal)
-        self.phase = jax.random.uniform(second, (draws,), maxval=2 * math.pi)
-        self.g = g
-        self.kind = kind
+        self.w = spectrum(kernel, first, count, size, orthogonal)
+        self.phase = jax.random.uniform(second, (count,), maxval=2 * math.pi) if phases else None
 
-    def __call__(self, x: Float[Array, "batch size"]) -> Float[Array, "batch features"]:
-        """The features of every row."""
-        scaled = math.sqrt(2 * self.g) * x
-        if self.kind == "trigonometric":
-            return math.sqrt(2 / len(self.phase)) * jnp.cos(scaled @ self.w.T + self.phase[None, :])
-        logs = log_features(scaled, self.w, self.kind == "hyperbolic")
-        return jnp.exp(logs - self.g * jnp.square(x).sum(axis=-1, keepdims=True)) / math.sqrt(logs.shape[-1])
+    @property
+    def count(self) -> int:
+        return len(self.w) * (2 if self.phase is None else 1)
+
+    def __call__(self, x: Rows) -> Float[Array, "batch features"]:
+        _check_size(x, self.w)
+        along = x @ self.w.T
+        if self.phase is None:
+            return jnp.concatenate([jnp.cos(along), jnp.sin(along)], axis=1) / math.sqrt(len(self.w))
+        return math.sqrt(2 / len(self.w)) * jnp.cos(along + self.phase[None, :])
 
 
-def gram(x: Float[Array, "batch size"], g: float) -> Float[Array, "batch batch"]:
-    """The exact matrix `exp(-g |x_i - x_j|²)`."""
-    return jnp.exp(-g * squared_distances(x, x))
+@final
+class PositiveFeatures(KernelFeatures):
+    """Positive features of an RBF kernel, by the exponential kernel of points in units of the scale.
+
+    With `pairs` every w comes with -w, which halves the draws of a given number of features and lowers the variance by
+    more than that.
+
+    >>> features = PositiveFeatures(RBF(gamma=0.5), 2, draws=2000, key=jax.random.key(0))
+    >>> x = jnp.array([[0.3, -0.7], [-0.2, 0.4]])
+    >>> bool((features(x) > 0).all()), float((features(x) @ features(x).T)[0, 1])  # exactly 0.4819
+    (True, 0.48...)
+    """
+
+    w: Float[Array, "draws size"]
+    log_scale: Float[Array, " #size"]
+    pairs: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        size: int,
+        *,
+        draws: int = FREQUENCIES,
+        pairs: bool = True,
+        orthogonal: bool = True,
+        key: Key,
+    ) -> None:
+        if not isinstance(kernel, RBF):
+            raise ArgumentError(
+                f"PositiveFeatures: {type(kernel).__name__} has no positive features, RBF has",
+                remedy="use RandomFourierFeatures or Nystrom",
+            )
+        size = whole("PositiveFeatures", "size", size)
+        self.w = directions(key, whole("PositiveFeatures", "draws", draws), size, orthogonal=orthogonal)
+        self.log_scale = _scales(kernel, size)[0]
+        self.pairs = pairs
+
+    @property
+    def count(self) -> int:
+        return len(self.w) * (2 if self.pairs else 1)
+
+    def __call__(self, x: Rows) -> Float[Array, "batch features"]:
+        _check_size(x, self.w)
+        scaled = jnp.asarray(x) * jnp.exp(-self.log_scale)[None, :]
+        logs = log_features(scaled, self.w, self.pairs)
+        return jnp.exp(logs - jnp.square(scaled).sum(axis=1, keepdims=True) / 2) / math.sqrt(self.count)
+
+
+@functools.singledispatch
+def spectrum(kernel: Kernel, key: Key, count: int, size: int, orthogonal: bool) -> Float[Array, "count size"]:
+    """Frequencies drawn from the spectrum of a stationary kernel; the kernel is the mean of `cos(w · (x - y))`.
+
+    The spectrum of a product is that of the sum of independent frequencies.
+    """
+    del key, count, size, orthogonal
+    raise ArgumentError(
+        f"{type(kernel).__name__} has no spectrum that is known here",
+        remedy='random Fourier features are those of RBF, Matern, RationalQuadratic and products of them; "nystrom" '
+        "approximates any kernel",
+    )
+
+
+@spectrum.register
+def _(kernel: RBF, key: Key, count: int, size: int, orthogonal: bool) -> Float[Array, "count size"]:
+    return _scaled(kernel, directions(key, count, size, orthogonal=orthogonal))
+
+
+@spectrum.register
+def _(kernel: Matern, key: Key, count: int, size: int, orthogonal: bool) -> Float[Array, "count size"]:
+    return _student(kernel, kernel.nu, key, count, size, orthogonal)
+
+
+@spectrum.register
+def _(
+    kernel: OrnsteinUhlenbeck, key: Key, count: int, size: int, orthogonal: bool
+) -> Float[Array, "count size"]:
+    return _student(kernel, 0.5, key, count, size, orthogonal)
+
+
+@spectrum.register
+def _(
+    kernel: RationalQuadratic, key: Key, count: int, size: int, orthogonal: bool
+) -> Float[Array, "count size"]:
+    first, second = jax.random.split(key)
+    factor = jax.random.gamma(second, kernel.alpha, (count,)) / kernel.alpha
+    return _scaled(kernel, jnp.sqrt(factor)[:, None] * directions(first, count, size, orthogonal=orthogonal))
+
+
+@spectrum.register
+def _(kernel: Product, key: Key, count: int, size: int, orthogonal: bool) -> Float[Array, "count size"]:
+    first, second = jax.random.split(key)
+    return spectrum(kernel.first, first, count, size, orthogonal) + spectrum(
+        kernel.second, second, count, size, orthogonal
+    )
+
+
+def _student(kernel: Stationary, nu: float, key: Key, count: int, size: int, orthogonal: bool) -> Array:
+    """Student's t with 2 nu degrees of freedom: a normal vector over the root of a chi-squared mean."""
+    first, second = jax.random.split(key)
+    factor = nu / jax.random.gamma(second, nu, (count,))
+    return _scaled(kernel, jnp.sqrt(factor)[:, None] * directions(first, count, size, orthogonal=orthogonal))
+
+
+def _scaled(kernel: Stationary, w: Array) -> Array:
+    return w * jnp.exp(-_scales(kernel, w.shape[1]))
+
+
+def _scales(kernel: Stationary, size: int) -> Array:
+    logs = kernel.log_scale
+    if logs.ndim and logs.shape[0] not in (1, size):
+        raise ArgumentError(
+            f"{type(kernel).__name__}: {logs.shape[0]} scales for points of {size} features",
+            remedy="give one scale, or one for every feature",
+        )
+    return jnp.broadcast_to(logs, (1, size))
+
+
+def _check_size(x: Rows, w: Array) -> None:
+    if x.ndim != 2 or x.shape[1] != w.shape[1]:
+        raise ArgumentError(
+            f"random features of points with {w.shape[1]} coordinates, not of an array of shape {x.shape}"
+        )
 
 
 @final
@@ -84,59 +215,22 @@ class GramError:
     """In the Frobenius norm."""
 
 
-def gram_error(features: GaussianFeatures, x: Float[Array, "batch size"]) -> GramError:
-    """Errors of the entries of the Gram matrix."""
-    exact, psi = gram(x, features.g), features(x)
-    error = np.asarray(psi @ psi.T - exact)
+def gram_error(features: Callable[[Any], Any], kernel: Kernel, x: Float[Array, "batch size"]) -> GramError:
+    """Errors of the entries of the Gram matrix of these points."""
+    exact, psi = np.asarray(kernel.gram(x)), np.asarray(features(x))
+    error = psi @ psi.T - exact
     return GramError(
         float(np.sqrt(np.square(error).mean())),
         float(np.abs(error).max()),
-        float(np.linalg.norm(error) / np.linalg.norm(np.asarray(exact))),
+        float(np.linalg.norm(error) / np.linalg.norm(exact)),
     )
 
 
-def ridge(
-    psi: Float[Array, "batch features"], y: Float[Array, "batch outputs"], penalty: float
-) -> Float[Array, "features outputs"]:
-    """Weights with the least `|psi w - y|² + penalty |w|²`; predict with `psi @ w`."""
-    if penalty <= 0:
-        raise ArgumentError(
-            f"ridge(penalty={penalty}): features may be dependent, so the penalty must be positive"
-        )
-    normal = psi.T @ psi + penalty * jnp.eye(psi.shape[1], dtype=psi.dtype)
-    return jax.scipy.linalg.solve(normal, psi.T @ y, assume_a="pos")
-
-
-def logistic(
-    psi: Float[Array, "batch features"], labels: Int[Array, " batch"], classes: int, penalty: float
-) -> Float[Array, "features classes"]:
-    """Weights of a linear classifier: least cross-entropy (summed) plus `penalty/2 |w|²`; its logits are `psi @ w`."""
-    if penalty <= 0:
-        raise ArgumentError(
-            f"logistic(penalty={penalty}): without a penalty separable data have no best weights"
-        )
-    if labels.shape != psi.shape[:1]:
-        raise ArgumentError(f"logistic: {labels.shape} labels for {psi.shape[0]} rows of features")
-    check_class_numbers("logistic", "labels", labels, classes)
-    shape = (psi.shape[1], classes)
-
-    @jax.jit
-    def objective(flat: Array) -> tuple[Array, Array]:
-        def total(flat: Array) -> Array:
-            logs = jax.nn.log_softmax(psi @ flat.reshape(shape), axis=-1)
-            return (
-                -jnp.take_along_axis(logs, labels[:, None], axis=1).sum()
-                + penalty / 2 * jnp.square(flat).sum()
-            )
-
-        return jax.value_and_grad(total)(flat)
-
-    def host(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = objective(jnp.asarray(flat, psi.dtype))
-        return float(value), np.asarray(slope, np.float64)
-
-    found = optimize.minimize(host, np.zeros(math.prod(shape)), jac=True, method="L-BFGS-B")
-    return jnp.asarray(found.x, psi.dtype).reshape(shape)
-
-
-__all__ = ["GaussianFeatures", "GramError", "gram", "gram_error", "logistic", "ridge"]
+__all__ = [
+    "FREQUENCIES",
+    "GramError",
+    "PositiveFeatures",
+    "RandomFourierFeatures",
+    "gram_error",
+    "spectrum",
+]

@@ -125,7 +125,7 @@ def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Mo
         raise CapabilityError(
             f"{name} reads a window as one text, not document by document", remedy="leave data.packing out"
         )
-    return model
+    return found.started(model, data) if found.started is not None and isinstance(data, Data) else model
 
 
 def fits(found: Entry, schema: Schema) -> None:

@@ -1,0 +1,175 @@
+"""Solving with Gram matrices: one factorisation, with as little added to the diagonal as it needs, and said.
+
+A Gram matrix is positive semi-definite, yet rounding may leave it with eigenvalues a little below zero. `factored`
+tries the matrix as it is and then with 1e-10, 1e-8, 1e-6 and 1e-4 of its mean diagonal added; a matrix that needs more
+is no Gram matrix, and the error names its smallest eigenvalue. Inside compiled code the same is done, and a matrix that
+cannot be factored gives NaN.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Scalar
+from chainrule.kernels.precision import in_double, traced
+from chainrule.probability.distributions.parameters import finite, floating
+
+JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)
+"""What is added to the diagonal, in units of its mean, until a matrix can be factored."""
+
+Matrix = Float[Array, "size size"]
+
+
+class Factored(NamedTuple):
+    """A positive definite matrix by its lower triangular factor."""
+
+    lower: Matrix
+    jitter: Scalar
+    """What was added to the diagonal."""
+
+    def solve(self, b: Array) -> Array:
+        """`(L L')^-1 b` for a vector or the columns of a matrix."""
+        return jax.scipy.linalg.cho_solve((jnp.asarray(self.lower), True), jnp.asarray(b))
+
+    def whiten(self, b: Array) -> Array:
+        """`L^-1 b`, whose square is `b' (L L')^-1 b`."""
+        return jax.scipy.linalg.solve_triangular(jnp.asarray(self.lower), jnp.asarray(b), lower=True)
+
+    @property
+    def log_det(self) -> Scalar:
+        """The logarithm of the determinant."""
+        return 2 * jnp.log(jnp.diagonal(self.lower)).sum()
+
+
+def factored(matrix: Matrix, name: str = "K") -> Factored:
+    """The lower factor of a positive semi-definite matrix, with the least jitter of the ladder that it needs.
+
+    Precision is that of the matrix. Derivatives pass through the factor; the choice of the jitter has none.
+    """
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ArgumentError(f"factored({name}): a square matrix is needed, not shape {matrix.shape}")
+    known = not traced(matrix)
+    if known:
+        finite("factored", name, matrix)
+    unit = jnp.diagonal(matrix).mean()
+
+    def attempt(jitter: Array) -> Array:
+        eye = jnp.eye(len(matrix), dtype=matrix.dtype)
+        return jnp.linalg.cholesky(matrix + jitter * unit * eye)
+
+    if known:
+        for jitter in JITTERS:
+            lower = attempt(jnp.asarray(jitter, matrix.dtype))
+            if bool(jnp.isfinite(lower).all()):
+                return Factored(lower, jitter * unit)
+        raise not_positive(matrix, name)
+    still = jax.lax.stop_gradient(matrix)
+    ladder = jnp.asarray(JITTERS, matrix.dtype)
+
+    def fails(rung: Array) -> Array:
+        eye = jnp.eye(len(still), dtype=still.dtype)
+        lower = jnp.linalg.cholesky(still + ladder[rung] * jax.lax.stop_gradient(unit) * eye)
+        return ~jnp.isfinite(lower).all() & (rung < len(JITTERS) - 1)
+
+    rung = jax.lax.while_loop(fails, lambda rung: rung + 1, jnp.zeros((), jnp.int32))
+    return Factored(attempt(ladder[rung]), ladder[rung] * unit)
+
+
+def not_positive(matrix: Any, name: str) -> ArgumentError:
+    """The error for a matrix that is no Gram matrix."""
+    exact = np.asarray(matrix, np.float64)
+    smallest = np.linalg.eigvalsh((exact + exact.T) / 2)[0]
+    return ArgumentError(
+        f"kernel matrix is not positive semi-definite: smallest eigenvalue {smallest:.3g} (argument {name})",
+        remedy=f"use nearest_psd({name}), check the kernel with kernels.check, "
+        f"or add {1.1 * abs(smallest):.2g} to the diagonal",
+    )
+
+
+class PSDSolution(NamedTuple):
+    """What `psd_solve` found."""
+
+    x: Float[np.ndarray, " size *columns"]
+    jitter: float
+    """What had to be added to the diagonal."""
+
+
+def psd_solve(K: Any, b: Any) -> PSDSolution:
+    """`K^-1 b` for a positive semi-definite matrix, in double precision, with the jitter that was needed.
+
+    >>> psd_solve([[2.0, 0.0], [0.0, 4.0]], [1.0, 1.0])
+    PSDSolution(x=array([0.5 , 0.25]), jitter=0.0)
+    >>> psd_solve([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]], [1.0, 0.0, 0.0])
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: kernel matrix is not positive semi-definite: smallest eigenvalue -0.8 (...)
+           use nearest_psd(K), check the kernel with kernels.check, or add 0.88 to the diagonal
+    """
+    matrix, right = symmetric("psd_solve", "K", K), np.asarray(b, np.float64)
+    if right.ndim not in (1, 2) or len(right) != len(matrix):
+        raise ArgumentError(f"psd_solve: b of shape {right.shape} does not fit K of shape {matrix.shape}")
+    x, jitter = _solved(matrix, right)
+    return PSDSolution(np.asarray(x), float(jitter))
+
+
+@in_double
+def _solved(matrix: Array, right: Array) -> tuple[Array, Array]:
+    found = factored(matrix)
+    return found.solve(right), found.jitter
+
+
+def symmetric(where: str, name: str, matrix: Any) -> Float[np.ndarray, "size size"]:
+    """A square matrix of finite numbers in double precision that is symmetric up to rounding.
+
+    >>> symmetric("embed", "K", [[1.0, 2.0], [3.0, 1.0]])
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: embed(K): not symmetric: K[0, 1] is 2 and ...
+           a kernel has k(x, y) = k(y, x); symmetrise with (K + K.T) / 2 if that is meant
+    """
+    exact = np.asarray(finite(where, name, floating(matrix)) if traced(matrix) else matrix, np.float64)
+    if exact.ndim != 2 or exact.shape[0] != exact.shape[1]:
+        raise ArgumentError(f"{where}({name}): needs a square matrix, not shape {exact.shape}")
+    bad = np.argwhere(~np.isfinite(exact))
+    if len(bad):
+        i, j = bad[0]
+        raise ArgumentError(f"{where}({name}): {name}[{i}, {j}] is {exact[i, j]:g}; entries must be finite")
+    apart = np.abs(exact - exact.T)
+    if apart.size and apart.max() > 1e-6 * max(np.abs(exact).max(), 1e-300):
+        i, j = np.unravel_index(np.argmax(apart), apart.shape)
+        raise ArgumentError(
+            f"{where}({name}): not symmetric: {name}[{i}, {j}] is {exact[i, j]:.6g} and {name}[{j}, {i}] is "
+            f"{exact[j, i]:.6g}, the largest difference {apart.max():.3g}",
+            remedy=f"a kernel has k(x, y) = k(y, x); symmetrise with ({name} + {name}.T) / 2 if that is meant",
+        )
+    symmetrised: np.ndarray = (exact + exact.T) / 2
+    return symmetrised
+
+
+def nearest_psd(K: Any) -> Float[np.ndarray, "size size"]:
+    """The positive semi-definite matrix closest to K: the symmetric part, negative eigenvalues set to zero.
+
+    Closest in the Frobenius norm (Higham, Computing a nearest symmetric positive semidefinite matrix, 1988).
+
+    >>> nearest_psd([[1.0, 0.0], [0.0, -2.0]]).tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+    exact = np.asarray(K, np.float64)
+    if exact.ndim != 2 or exact.shape[0] != exact.shape[1]:
+        raise ArgumentError(f"nearest_psd(K): needs a square matrix, not shape {exact.shape}")
+    values, vectors = np.linalg.eigh((exact + exact.T) / 2)
+    cut: np.ndarray = (vectors * np.maximum(values, 0)[None]) @ vectors.T
+    return (cut + cut.T) / 2
+
+
+__all__ = [
+    "JITTERS",
+    "Factored",
+    "PSDSolution",
+    "factored",
+    "nearest_psd",
+    "not_positive",
+    "psd_solve",
+    "symmetric",
+]

@@ -1,0 +1,161 @@
+"""Settings of Gaussian processes, and what training examples say about them."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, final
+
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core.errors import ArgumentError, ChainruleWarning
+from chainrule.data import targets
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.kernels import Constant, Kernel
+from chainrule.kernels.data_checks import warn_of_columns
+from chainrule.kernels.gaussian_processes import host
+from chainrule.kernels.gaussian_processes.stochastic import INDUCING
+from chainrule.models.kernel.settings import (
+    Degree,
+    Kept,
+    KernelName,
+    Scale,
+    kept,
+    kernel_of,
+    median_distance,
+    rows,
+)
+from chainrule.models.protocol import Config
+
+MOST = 3000
+"""Training examples that are kept unless told otherwise."""
+COLUMNS = 20
+"""Entries of an example up to which each has a scale of its own unless told otherwise."""
+SCREENED = 500
+"""Training examples on which starts are compared."""
+_WITHOUT_SCALE = ("linear", "polynomial")
+
+
+@final
+class GPConfig(Config):
+    """Settings of the Gaussian process."""
+
+    method: Literal["auto", "exact", "sparse"] = Field(
+        "auto",
+        description="exact: values by the whole kernel matrix of the examples that are kept; sparse: values or classes "
+        "by inducing inputs, trained by batches of any number of examples; auto: exact for values, sparse for classes",
+    )
+    kernel: KernelName = "rbf"
+    scale: Scale = "auto"
+    degree: Degree = 3
+    ard: bool | Literal["auto"] = Field(
+        "auto",
+        description="a scale of its own for every column, which says how much it matters; auto: up to "
+        f"{COLUMNS} columns",
+    )
+    noise: float = Field(
+        0.1,
+        gt=0,
+        description="variance of the noise at which learning begins, in units of the targets' variance",
+    )
+    learn: bool = Field(
+        True, description="learn variance, scales and noise; otherwise scale and noise stay as they are given"
+    )
+    objective: Literal["evidence", "leave-one-out", "cross-validation"] = Field(
+        "evidence",
+        description="method=exact: what hyper-parameters are learnt by: the density of all targets, or that of targets "
+        "predicted from the others, one by one or a tenth at a time",
+    )
+    restarts: int = Field(
+        5,
+        ge=0,
+        le=1000,
+        description=f"method=exact: further starts of the search, compared on {SCREENED} examples; the best goes on "
+        "with all",
+    )
+    points: Kept = "auto"
+    inducing: Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"] = Field(
+        "auto",
+        description=f"method=sparse: inducing inputs, which begin at means of clusters; auto: {INDUCING}, or as many "
+        "as there are different training examples",
+    )
+    natural_rate: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="method=sparse: rate of natural gradients of the inducing values; 0: they follow the optimiser",
+    )
+
+
+def kernel_from(config: GPConfig, features: int) -> Kernel:
+    """The kernel that settings describe, times a variance."""
+    scale = 1.0 if config.scale == "auto" else config.scale
+    own = has_scales(config, features)
+    return Constant(1.0) * kernel_of(
+        config.kernel, jnp.full(features, scale) if own else scale, config.degree
+    )
+
+
+def has_scales(config: GPConfig, features: int) -> bool:
+    """Whether every column has a scale of its own."""
+    wanted = features <= COLUMNS if config.ard == "auto" else config.ard
+    return wanted and features > 1 and config.kernel not in _WITHOUT_SCALE
+
+
+def suited(config: GPConfig, schema: Schema, examples: int | None) -> Mapping[str, Any]:
+    """Which method it is, and whether columns have scales of their own."""
+    del examples
+    exact = targets.of(schema).has_values
+    if config.method == "exact" and not exact:
+        raise ArgumentError(
+            "method=exact: classes are learnt by method=sparse",
+            remedy="leave method out, or use method=sparse",
+        )
+    if config.ard is True and config.kernel in _WITHOUT_SCALE:
+        raise ArgumentError(
+            f"ard=true: kernel={config.kernel} has no scales",
+            remedy="use kernel=rbf or a matern, or leave ard out",
+        )
+    method = config.method if config.method != "auto" else "exact" if exact else "sparse"
+    return {"ard": has_scales(config, schema.dimensions), "method": method}
+
+
+def measured(config: GPConfig, data: Data) -> Mapping[str, Any]:
+    """The scale at which learning begins and the number of kept examples; warns of columns that teach badly."""
+    own = has_scales(config, data.schema.dimensions)
+    warn_of_columns("gp", rows(data.train.x), scales=2 if own else 1, columns=data.schema.columns)
+    found: dict[str, Any] = _inducing(config, data) if config.method == "sparse" else _points(config, data)
+    if config.scale == "auto":
+        found["scale"] = float(f"{median_distance(data):.6g}")
+    return found
+
+
+def _inducing(config: GPConfig, data: Data) -> dict[str, Any]:
+    """No more inducing inputs than there are different examples."""
+    if config.inducing != "auto":
+        return {}
+    few = len(np.unique(rows(data.train.x)[: 4 * INDUCING], axis=0))
+    if few <= INDUCING:
+        few = len(np.unique(rows(data.train.x), axis=0))
+    return {"inducing": min(INDUCING, few)}
+
+
+def _points(config: GPConfig, data: Data) -> dict[str, Any]:
+    count = kept(config.points, data, MOST)
+    if count > host.MOST:
+        raise ArgumentError(
+            f"points={count}: an exact Gaussian process keeps {host.MOST:,} examples at most",
+            remedy=f"use points={MOST}",
+        )
+    if count < len(data.train) and config.points == "auto":
+        warnings.warn(
+            f"gp: {count:,} of {len(data.train):,} training examples are kept, drawn at random; points=N keeps more, "
+            "in time that grows with the third power of N",
+            ChainruleWarning,
+            stacklevel=3,
+        )
+    return {"points": count}
+
+
+__all__ = ["MOST", "SCREENED", "GPConfig", "has_scales", "kernel_from", "measured", "suited"]

@@ -1,0 +1,90 @@
+"""Settings that machines on kernels share: which kernel, how wide, and how many training examples are kept.
+
+A machine on a kernel keeps training examples: they are part of the model and of its files. How many is part of its
+settings, because the arrays of a model have shapes that settings tell; `auto` is filled in from the data.
+"""
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from pydantic import Field
+from scipy.spatial.distance import pdist
+
+from chainrule.core.errors import ArgumentError
+from chainrule.data.dataset import Data
+from chainrule.kernels import RBF, Kernel, Linear, Matern, Polynomial, RationalQuadratic
+
+KernelName = Annotated[
+    Literal["rbf", "matern12", "matern32", "matern52", "rational-quadratic", "linear", "polynomial"],
+    Field(
+        description="similarity of two examples; matern12 to matern52: rough to smooth; linear and polynomial: of "
+        "their inner product"
+    ),
+]
+Scale = Annotated[
+    Annotated[float, Field(gt=0)] | Literal["auto"],
+    Field(
+        description="length over which the kernel falls, in model units; auto: the median distance of training "
+        "examples"
+    ),
+]
+Degree = Annotated[int, Field(ge=1, le=20, description="kernel=polynomial: its degree")]
+Kept = Annotated[
+    Annotated[int, Field(ge=1)] | Literal["auto"],
+    Field(description="training examples that the model keeps, drawn at random where there are more"),
+]
+
+SHOWN = 1000
+"""Examples whose distances are compared for the median."""
+
+
+def kernel_of(name: str, scale: Any = 1.0, degree: int = 3) -> Kernel:
+    """The kernel of a name; of inner products there is no scale, and one is added to those of polynomials."""
+    kernels = {
+        "rbf": lambda: RBF(scale),
+        "matern12": lambda: Matern(0.5, scale),
+        "matern32": lambda: Matern(1.5, scale),
+        "matern52": lambda: Matern(2.5, scale),
+        "rational-quadratic": lambda: RationalQuadratic(scale),
+        "linear": lambda: Linear(),
+        "polynomial": lambda: Polynomial(degree, 1.0),
+    }
+    return kernels[name]()
+
+
+def rows(x: Any) -> Float[np.ndarray, "batch features"]:
+    """Examples of any shape as rows of double precision."""
+    exact = np.asarray(x, np.float64)
+    return exact.reshape(len(exact), -1)
+
+
+def median_distance(data: Data, seed: int = 0) -> float:
+    """The median distance of different training examples, of a thousand at most."""
+    x = rows(data.train.x)
+    if len(x) > SHOWN:
+        x = x[np.random.default_rng(seed).choice(len(x), SHOWN, replace=False)]
+    apart = pdist(x)  # NumPy alone, because models are also outlined while a program is traced
+    apart = apart[apart > 0]
+    if not len(apart):
+        raise ArgumentError(
+            f"{data.name}: all training examples are the same, so no kernel tells them apart",
+            remedy="chainrule data show says how they were read",
+        )
+    return float(np.median(apart))
+
+
+def kept(points: int | Literal["auto"], data: Data, most: int) -> int:
+    """How many training examples are kept: all, but no more than `most` unless told; more than there are is refused."""
+    there = len(data.train)
+    if points == "auto":
+        return min(there, most)
+    if points > there:
+        raise ArgumentError(
+            f"points={points}: {data.name} has {there} training examples",
+            remedy=f"use points={there} or less",
+        )
+    return points
+
+
+__all__ = ["Degree", "Kept", "KernelName", "Scale", "kept", "kernel_of", "median_distance", "rows"]
