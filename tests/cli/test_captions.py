@@ -99,7 +99,7 @@ def test_a_model_of_the_vectors_of_images_is_asked_with_those_of_captions(cli: C
 
 def test_models_that_encode_are_named_for_the_data_at_hand() -> None:
     text = Schema("text", (9,), tokens=("a", "b"))
-    assert encoders(text) == "models that give such data vectors: bert, skip-gram"
+    assert encoders(text) == "models that give such data vectors: bert, skip-gram, hmm"
     assert "vae" in encoders(Schema("points", (2,)))
     assert "pair-encoder" not in encoders(Schema("points", (2,)))
 

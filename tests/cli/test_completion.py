@@ -50,7 +50,17 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("chainrule score poems split=t", ["split=test ", "split=train "]),
         ("chainrule sample poems te", ["temperature=", "text="]),
         ("chainrule sample photos-cnn-001 te", ["text="]),
-        ("chainrule probe p", ["permutation ", "photos-cnn-001 ", "photos-mlp-001 ", "poems ", "positions "]),
+        (
+            "chainrule probe p",
+            [
+                "permutation ",
+                "photos-cnn-001 ",
+                "photos-mlp-001 ",
+                "poems ",
+                "positions ",
+                "posterior-collapse ",
+            ],
+        ),
         ("chainrule probe fric", ["friction "]),
         ("chainrule probe friction l", ["lr="]),
         ("chainrule probe histograms activation=t", ["activation=tanh "]),

@@ -1,5 +1,6 @@
 """Activations by name: read, replaced, and taken apart, on models whose parts are known."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -339,3 +340,59 @@ def test_patching_shows_where_the_answer_is_carried(inductive: Any) -> None:
         explain.patch_activations(inductive.logits, clean, corrupted[:, 1:], metric)
     with pytest.raises(ArgumentError, match="otherwise there is nothing to restore"):
         explain.patch_activations(inductive.logits, clean, clean, metric)
+
+
+@pytest.mark.parametrize("name", ["gpt", "translator", "vit"])
+def test_patching_everything_restores_all_and_nothing_nothing(name: str) -> None:
+    model, clean, corrupted, position = _posed_pair(name)
+    both = [tuple(jnp.asarray(x)[None] for x in inputs) for inputs in (clean, corrupted)]
+
+    def metric(logits: Any) -> Any:
+        return logits[0, position, 0] - logits[0, position, 1]
+
+    call = model.stream_logits
+    sites = model.patch_sites()
+    found = explain.patch_activations(call, *both, metric, at=sites[0].names)
+    before, after = (float(metric(call(*inputs))) for inputs in both)
+    assert [found.clean, found.corrupted] == pytest.approx([before, after], abs=1e-5)
+    assert {site.over for site in sites} <= {None, *range(len(clean))}
+
+    def by_hand(patched: Sequence[str]) -> float:
+        cache = explain.run_with_cache(call, *both[0], names=list(patched))[1] if patched else {}
+        hooks = {one: lambda value, name: cache[name] for one in patched}
+        return float(metric(explain.run_with_hooks(call, *both[1], hooks=hooks)))
+
+    first = [site.names.replace("*", "0") for site in sites if site.names.endswith("resid_pre")]
+    assert (by_hand(first) - after) / (before - after) == pytest.approx(1, abs=1e-5)
+    assert by_hand([]) == pytest.approx(after, abs=1e-5)
+    part = 1
+
+    def hook(value: Any, name: str) -> Any:
+        return value.at[:, part].set(explain.run_with_cache(call, *both[0], names=name)[1][name][:, part])
+
+    for layer, one in enumerate(found.names):
+        alone = float(metric(explain.run_with_hooks(call, *both[1], hooks={one: hook})))
+        assert found.metrics[layer, part] == pytest.approx(alone, abs=1e-5)
+
+
+def _posed_pair(name: str) -> tuple[Any, Any, Any, int]:
+    """A model, two of its inputs as it poses them, and where it is asked."""
+    pairs = Schema("text", (6,), "text", (5,), tokens=tuple("abcd"), target_tokens=tuple("xyz"))
+    schemas = {
+        "gpt": (Schema("text", (6,), tokens=tuple("abcd")), (np.array([0, 1, 2]),), (np.array([3, 1, 2]),)),
+        "translator": (pairs, ("abcd", "xy"), ("abdd", "zy")),
+        "vit": (
+            Schema("image", (4, 4, 1), "class", classes=("cat", "dog")),
+            (np.eye(4, dtype=np.float32)[..., None],),
+            (np.eye(4, dtype=np.float32)[::-1, :, None],),
+        ),
+    }
+    schema, *given = schemas[name]
+    model: Any = eqx.nn.inference_mode(
+        models.build(
+            name, schema, layers=2, heads=2, width=8, seed=5, **({"patch": 2} if name == "vit" else {})
+        )
+    )
+    clean, corrupted = (model.posed(*one) for one in given)
+    assert clean.position == corrupted.position
+    return model, clean.inputs, corrupted.inputs, clean.position

@@ -24,6 +24,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "gpt in a compiled loop": ("gpt", {"scan": True}, {}),
     "gpt computed again": ("gpt", {"recompute": True}, {}),
     "gpt of the second kind": ("gpt", {"preset": "gpt2", "heads": 4, "key_heads": 2}, {}),
+    "hmm of text": ("hmm", {"states": 4}, {"name_or_path": "shakespeare"}),
     "char-rnn without segments": ("char-rnn", {"segment": 0}, {}),
     "diffusion of images": (
         "diffusion",

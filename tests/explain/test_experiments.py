@@ -24,6 +24,7 @@ from tests.tiers import tiers
 from tests.train.toys import leaves
 
 MEASURED = {
+    *("auto-encoders", "linear-autoencoder"),
     *("attention-cost", "conditioner", "descent", "divergence-maps", "kernel-attention", "permutation"),
     *("random-features", "search", "skips", "slide-test", "vanishing-gradients"),
 }

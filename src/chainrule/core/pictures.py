@@ -31,6 +31,10 @@ class Lines:
     """Vertical marks: (x, label)."""
     diagonal: bool = False
     """Draw the line y = x, for reliability curves."""
+    dots: tuple[np.ndarray, np.ndarray] | None = None
+    """Points (x, y) that the curves are about, such as data."""
+    threads: tuple[np.ndarray, np.ndarray] | None = None
+    """Many curves of no name over common x, a row each, such as draws: thin and below everything else."""
     caption: str = ""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -22,6 +23,7 @@ from chainrule.report.style import SMALL_SIZE, TEXT_SIZE, WIDTH, color
 _MANY_SERIES = 40
 _MANY_POINTS = 4000
 _FEW_POINTS = 24
+_FEW_DOTS = 100
 _LARGEST, _LARGEST_LOG = 1e300, 1e120
 """Beyond these the room around the curves, or the ratio of its ends, would not be a finite number."""
 _LABEL = 28
@@ -39,6 +41,14 @@ def lines(picture: Lines, title: bool) -> Figure:
     figure = style.figure(WIDTH, height)
     axes = figure.add_subplot()
     _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
+    if picture.threads is not None:
+        _threads(axes, *picture.threads)
+    if picture.dots is not None:
+        at = (_finite(c, log) for c, log in zip(picture.dots, (picture.log_x, picture.log_y), strict=True))
+        size = 3 if np.size(picture.dots[0]) > _FEW_DOTS else 5
+        axes.plot(
+            *at, color=LIGHT["ink"], alpha=0.55, linestyle="", marker="o", markersize=size, mew=0, zorder=3
+        )
     ends: list[tuple[float, float, str, str]] = []
     indices = style.positions(list(picture.series))
     for index, (label, columns) in zip(indices, picture.series.items(), strict=True):
@@ -257,6 +267,18 @@ def _marks(axes: Axes, marks: Sequence[tuple[float, str]]) -> None:
             color=LIGHT["soft"],
         )
     axes.set_xlim(left, right)
+
+
+def _threads(axes: Axes, x: np.ndarray, rows: np.ndarray) -> None:
+    """Thin curves, the fainter the more there are: where many lie above each other it is darker."""
+    rows = _finite(np.asarray(rows, float))
+    across = np.broadcast_to(_finite(np.asarray(x, float))[None], rows.shape)
+    faint = float(np.clip(4 / math.sqrt(max(len(rows), 1)), 0.08, 0.8))
+    curves = LineCollection(
+        list(np.stack([across, rows], axis=-1)), colors=LIGHT["soft"], linewidths=0.7, alpha=faint, zorder=1
+    )
+    axes.add_collection(curves)
+    axes.autoscale_view()
 
 
 def _legend(axes: Axes, names: Sequence[str], markers: Sequence[str]) -> None:

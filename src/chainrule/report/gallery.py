@@ -6,7 +6,7 @@ checkpoint yet) says why instead of being left out in silence.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from chainrule.models.protocol import (
     HasLatents,
     HasOwnTraining,
     HasPictures,
+    HasPredictiveDistribution,
     HasSampleCaption,
     HasSurprisal,
 )
@@ -209,15 +210,33 @@ def prediction_pictures(run: Run) -> list[Picture]:
         back = data.target_scaling.inverse if data.target_scaling else np.asarray
         truth, said = (np.asarray(back(np.asarray(a, dtype=np.float64))) for a in (y, answer))
         found += [predictions.predicted_against_true(said, truth), predictions.residuals(said, truth)]
+        if isinstance(model, HasPredictiveDistribution):
+            spread = np.sqrt(_spread(model, x).astype(np.float64))
+            found.append(predictions.interval_coverage((np.asarray(y, np.float64) - answer) / spread))
     return [picture for picture in found if picture is not None]
 
 
 def _predict(model: CanPredict, x: np.ndarray) -> np.ndarray:
-    """Predictions in equal batches (the last one filled up), so that one compiled call serves all."""
+    """Predictions for all examples."""
+    return _in_batches(_call, model, x)
+
+
+def _spread(model: HasPredictiveDistribution, x: np.ndarray) -> np.ndarray:
+    """Variances of new values."""
+    return _in_batches(_variance, model, x)
+
+
+def _in_batches(function: Callable[[Any, Array], Array], model: CanPredict, x: np.ndarray) -> np.ndarray:
+    """In equal batches (the last one filled up), so that one compiled call serves all."""
     size = min(_BATCH, len(x))
     full = np.resize(np.arange(len(x)), -(-len(x) // size) * size)
-    parts = [np.asarray(_call(model, jnp.asarray(x[rows]))) for rows in full.reshape(-1, size)]
+    parts = [np.asarray(function(model, jnp.asarray(x[rows]))) for rows in full.reshape(-1, size)]
     return np.concatenate(parts)[: len(x)]
+
+
+@eqx.filter_jit
+def _variance(model: HasPredictiveDistribution, x: Array) -> Array:
+    return model.predictive(x).variance
 
 
 @eqx.filter_jit

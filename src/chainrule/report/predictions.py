@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
+from scipy.special import ndtri
 
 from chainrule.core.formatting import number
 from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Scatter, Table
@@ -17,7 +18,7 @@ from chainrule.data import kinds
 from chainrule.data.kinds.image import unit_images
 from chainrule.data.schema import Schema
 from chainrule.data.targets import of as target_of
-from chainrule.train.scores.classification import calibration, confusion
+from chainrule.train.scores.classification import calibration, confusion, wilson
 from chainrule.train.scores.multilabel import multilabel
 
 Probabilities = Float[np.ndarray, "examples classes"]
@@ -130,18 +131,6 @@ def reliability(probabilities: Probabilities, targets: Labels) -> Lines:
         caption=f"Expected calibration error {number(error, 3)}; on average the model is {leaning}. "
         "Examples are grouped by the probability of the predicted class; the band is a 95 % interval.",
     )
-
-
-def wilson(share: Float[np.ndarray, " bins"], n: Int[np.ndarray, " bins"]) -> tuple[np.ndarray, np.ndarray]:
-    """The 95 % score interval of a proportion (Wilson, 1927).
-
-    >>> [end.round(3).tolist() for end in wilson(np.array([0.5]), np.array([10]))]
-    [[0.237], [0.763]]
-    """
-    z = 1.959964
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return middle - half, middle + half
 
 
 def decision_surface(
@@ -262,6 +251,35 @@ def residuals(predicted: Values, targets: Values) -> Bars:
     )
 
 
+def interval_coverage(deviations: Values) -> Lines:
+    """How many true values lie in intervals of every level: on the diagonal, a level means what it says.
+
+    `deviations` are true values less their predicted means, in predicted standard deviations.
+    """
+    away = np.abs(np.asarray(deviations, dtype=float)).ravel()
+    levels = np.linspace(0.05, 0.95, 19)
+    share = (away[None, :] <= ndtri(0.5 + levels / 2)[:, None]).mean(axis=1)
+    low, high = wilson(share, np.full(len(levels), len(away)))
+    excess = float((share - levels).mean())
+    said = (
+        "about as wide as they should be"
+        if abs(excess) < 0.02
+        else "too wide"
+        if excess > 0
+        else "too narrow"
+    )
+    return Lines(
+        "interval-coverage",
+        "Coverage of intervals",
+        "level of the interval",
+        "share of true values inside",
+        {"model": (levels, share, low, high)},
+        diagonal=True,
+        caption=f"Of {len(away):,} values {100 * share[-2]:.0f} % lie in their 90 % intervals; on the whole intervals "
+        f"are {said}. The band is a 95 % interval.",
+    )
+
+
 def _some(count: int, most: int) -> np.ndarray:
     """Evenly spaced numbers below `count`, few enough to draw."""
     return np.unique(np.linspace(0, max(count - 1, 0), min(count, most)).astype(int))
@@ -271,6 +289,7 @@ __all__ = [
     "confidently_wrong",
     "confusion_matrix",
     "decision_surface",
+    "interval_coverage",
     "label_scores",
     "predicted_against_true",
     "reliability",

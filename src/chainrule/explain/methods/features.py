@@ -109,6 +109,17 @@ def as_tile(image: np.ndarray, *, signed: bool) -> np.ndarray:
     return (image - image.min()) / max(float(np.ptp(image)), 1e-12)
 
 
+def overlaid(image: np.ndarray, shares: Float[np.ndarray, "rows columns"]) -> np.ndarray:
+    """An image in pale grey under a map of its patches in colour: blue from 0 to 1, orange from 0 to -1."""
+    height, width = image.shape[:2]
+    rows, columns = shares.shape
+    by_row, by_column = np.arange(height) * rows // height, np.arange(width) * columns // width
+    large = np.clip(shares, -1, 1)[by_row][:, by_column][..., None]
+    pale = 0.55 + 0.45 * as_tile(image, signed=False).mean(axis=-1, keepdims=True)
+    colour = np.where(large > 0, np.array([0.10, 0.42, 0.72]), np.array([0.77, 0.31, 0.04]))
+    return pale * (1 - np.abs(large)) + colour * np.abs(large) * (0.6 + 0.4 * pale)
+
+
 def strongest(
     maps: Float[Array, "batch height width channels"], channel: int | Int[Array, ""]
 ) -> tuple[Array, Array]:

@@ -6,7 +6,8 @@ taken from the clean run. A share of 1 says that this activation alone restores 
 changes nothing.
 """
 
-from collections.abc import Callable
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -18,7 +19,7 @@ from jaxtyping import Float
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Scalar
-from chainrule.explain.methods.activations import watched_run
+from chainrule.explain.methods.activations import Hook, watched_run
 
 
 @final
@@ -40,7 +41,7 @@ class Patching:
 
 
 def patch_activations(
-    call: Callable[[Array], Any],
+    call: Callable[..., Any],
     clean: Any,
     corrupted: Any,
     metric: Callable[[Any], Scalar],
@@ -52,57 +53,94 @@ def patch_activations(
     Parts lie along the second axis of the activation: positions of a stream (`resid_pre`, `resid_mid`, `attn_out`,
     `mlp_out`), heads of `attention.z`, `attention.v` or `attention.pattern`. A star says where the names differ: of a
     translator `encoder.*.resid_pre` has the positions of the source, `decoder.*.cross.z` the heads that look at it.
+    Inputs are one array, or a tuple of what `call` takes.
     """
-    one, other = jnp.asarray(clean), jnp.asarray(corrupted)
-    if one.shape != other.shape:
+    return patch_each(call, clean, corrupted, metric, at=(at,))[0]
+
+
+def patch_each(
+    call: Callable[..., Any],
+    clean: Any,
+    corrupted: Any,
+    metric: Callable[[Any], Scalar],
+    *,
+    at: Sequence[str],
+) -> list[Patching]:
+    """The same for several kinds of activations, in one compiled program."""
+    one, other = (
+        tuple(map(jnp.asarray, given)) if isinstance(given, tuple) else (jnp.asarray(given),)
+        for given in (clean, corrupted)
+    )
+    if [x.shape for x in one] != [x.shape for x in other]:
+        shapes = [", ".join(str(x.shape) for x in given) for given in (one, other)]
         raise ArgumentError(
-            f"patching: the clean input has shape {one.shape}, the corrupted one {other.shape}",
+            f"patching: the clean input has shape {shapes[0]}, the corrupted one {shapes[1]}",
             remedy="take two texts with the same number of tokens",
         )
-    names, metrics, before, after = _patched(call, metric, one, other, at)
+    found, before, after = _patched(call, metric, one, other, tuple(at))
     if before == after:
         raise ArgumentError(
             f"patching: the metric of the clean and of the corrupted input is {float(before):.6g}",
             remedy="take inputs, or a metric, that differ: otherwise there is nothing to restore",
         )
-    return Patching(names.names, np.asarray(metrics), float(before), float(after))
+    return [Patching(site.names, np.asarray(site.metrics), float(before), float(after)) for site in found]
 
 
 @final
-class _Named(eqx.Module):
+class _Site(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
+    metrics: Array
 
 
 @eqx.filter_jit
 def _patched(
-    call: Any, metric: Any, clean: Array, corrupted: Array, at: str
-) -> tuple[_Named, Array, Array, Array]:
-    pattern = at if "*" in at else f"*.{at}"
-    out, found = watched_run(lambda: call(clean), {}, (pattern,))
-    parts = found.values[0].shape[1]
-    odd = next(
-        (name for name, value in zip(found.names, found.values, strict=True) if value.shape[1] != parts), None
-    )
-    if odd is not None:
-        raise ArgumentError(
-            f"at={at!r}: {found.names[0]} has {parts} parts, {odd} another number",
-            remedy=f"say which are meant: at={odd.split('.')[0]}.*.{at}",
-        )
+    call: Any, metric: Any, clean: tuple[Array, ...], corrupted: tuple[Array, ...], at: tuple[str, ...]
+) -> tuple[list[_Site], Array, Array]:
+    patterns = [one if "*" in one else f"*.{one}" for one in at]
+    out, found = watched_run(lambda: call(*clean), {}, patterns)
+    values = dict(zip(found.names, found.values, strict=True))
+    sites = [[name for name in values if fnmatch.fnmatchcase(name, pattern)] for pattern in patterns]
+    parts = [_parts(one, names, values) for one, names in zip(at, sites, strict=True)]
 
     def patched(index: Array) -> Array:
-        layer, part = index[0], index[1]
+        def hook_of(number: int) -> Hook:
+            def hook(value: Array, name: str) -> Array:
+                chosen = (index[0] == number) & (index[1] == sites[number].index(name))
+                parts_of = chosen & (jnp.arange(parts[number]) == index[2])
+                shape = [parts[number] if axis == 1 else 1 for axis in range(value.ndim)]
+                return jnp.where(parts_of.reshape(shape), values[name], value)
 
-        def hook(value: Array, name: str) -> Array:
-            number = found.names.index(name)
-            chosen = (layer == number) & (jnp.arange(parts) == part)
-            shape = [parts if axis == 1 else 1 for axis in range(value.ndim)]
-            return jnp.where(chosen.reshape(shape), found.values[number], value)
+            return hook
 
-        return metric(watched_run(lambda: call(corrupted), {pattern: hook}, ())[0])
+        hooks = {pattern: hook_of(number) for number, pattern in enumerate(patterns)}
+        return metric(watched_run(lambda: call(*corrupted), hooks, ())[0])
 
-    grid = jnp.stack(jnp.meshgrid(jnp.arange(len(found.names)), jnp.arange(parts), indexing="ij"), axis=-1)
-    metrics = jax.lax.map(patched, grid.reshape(-1, 2))
-    return _Named(found.names), metrics.reshape(grid.shape[:2]), metric(out), metric(call(corrupted))
+    cells = [
+        (number, layer, part)
+        for number, names in enumerate(sites)
+        for layer in range(len(names))
+        for part in range(parts[number])
+    ]
+    metrics = jax.lax.map(patched, jnp.array(cells))
+    ends = np.cumsum([len(names) * count for names, count in zip(sites, parts, strict=True)])
+    split = jnp.split(metrics, ends[:-1])
+    each = [
+        _Site(tuple(names), one.reshape(len(names), count))
+        for names, one, count in zip(sites, split, parts, strict=True)
+    ]
+    return each, metric(out), metric(call(*corrupted))
 
 
-__all__ = ["Patching", "patch_activations"]
+def _parts(at: str, names: Sequence[str], values: Mapping[str, Array]) -> int:
+    """Parts of each of these activations, which must be as many in all."""
+    parts = values[names[0]].shape[1]
+    odd = next((name for name in names if values[name].shape[1] != parts), None)
+    if odd is not None:
+        raise ArgumentError(
+            f"at={at!r}: {names[0]} has {parts} parts, {odd} another number",
+            remedy=f"say which are meant: at={odd.split('.')[0]}.*.{at}",
+        )
+    return int(parts)
+
+
+__all__ = ["Patching", "patch_activations", "patch_each"]

@@ -18,7 +18,8 @@ from chainrule.data import kinds, targets
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.data.text import pairs, tokenizers
+from chainrule.data.text import pairs
+from chainrule.explain.methods.answers import END, tokenizer_of
 from chainrule.explain.methods.attribution import Attribution, logit_attribution, source_attribution
 from chainrule.explain.methods.prompts import tokens_of
 from chainrule.explain.protocol import Outcome, Probe, Settings
@@ -121,7 +122,8 @@ def _where(
         return [_patches(model, asked, grid)]
     positions = np.flatnonzero(np.asarray(asked.asked[0]))[:_LONGEST]
     answers = np.asarray(asked.answers[0])[positions]
-    tokenizer = tokenizers.of_target(schema) if targets.of(schema).has_tokens else tokenizers.of(schema)
+    tokenizer = tokenizer_of(schema)
+    assert tokenizer is not None, "streams without a grid are of tokens"
     known = answers < len(tokenizer)  # the end of a target has a number behind its vocabulary
     names = iter(tokens.names(tokenizer, answers[known]))
     return [
@@ -132,7 +134,7 @@ def _where(
             "component",
             found.values[chosen][:, 0, positions],
             [found.names[i] for i in chosen],
-            [next(names) if there else "end" for there in known],
+            [next(names) if there else END for there in known],
             diverging=True,
             caption="What each component adds to the logit of each token that is asked for in "
             + ("the text." if len(asked.answers) == 1 else "the first example."),
