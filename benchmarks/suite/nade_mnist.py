@@ -12,8 +12,8 @@ import time
 
 import jax
 
-from benchmarks.harness import Case, Local, Options, Prepared, Report, measure
-from benchmarks.workloads import first_losses, steady_seconds
+from benchmarks.harness import Options, Report
+from benchmarks.mnist import timed
 from chainrule import models
 from chainrule.data import load
 from chainrule.data.dataset import Data
@@ -23,7 +23,6 @@ from chainrule.train import Run, fit
 EPOCHS = int(os.environ.get("NADE_EPOCHS", "40"))
 DECAYS = (0.02, 0.1, 0.3)
 BATCH = 100
-NEVER = 10**9
 
 
 def run(options: Options) -> Report:
@@ -31,13 +30,7 @@ def run(options: Options) -> Report:
     options.chosen([])  # nobody to compare with: the published figure is
     data = load("mnist", binarize="stochastic")
     model = models.build("nade", data, width=500)
-    case, versions = measure(
-        f"nade 784-500, batch {BATCH}",
-        [ours(model, data)],
-        rounds=options.rounds,
-        tolerance=0.0,
-        watch=options.watch,
-    )
+    case, versions = timed(f"nade 784-500, batch {BATCH}", model, data, options, batch=BATCH)
     notes = []
     best: tuple[float, float, str] | None = None
     with tempfile.TemporaryDirectory() as folder:
@@ -55,19 +48,7 @@ def run(options: Options) -> Report:
         nats = Run.open(best[2], data=data).score("test")["nll"]
     notes.append(f"test, with decay {best[1]}: {nats} on {len(data.test):,} images (published: 88.33)")
     device = {"device": jax.devices()[0].device_kind}
-    cases: tuple[Case, ...] = (case,)
-    return Report(cases, notes=tuple(notes), versions={**versions, **device})
-
-
-def ours(model: Model, data: Data) -> Local:
-    """`fit` with evaluations and checkpoints out of the way."""
-    settings = {"batch": BATCH, "epochs": None, "eval_every": NEVER, "save_every": NEVER}
-    steps = 60 if jax.default_backend() == "cpu" else 2000
-    return Local(
-        "chainrule",
-        lambda: Prepared(*first_losses(model, data, 3, **settings)),
-        lambda: steady_seconds(model, data, steps, **settings),
-    )
+    return Report((case,), notes=tuple(notes), versions={**versions, **device})
 
 
 def train(model: Model, data: Data, decay: float, path: str) -> Run:
