@@ -29,7 +29,12 @@ OPTIONS = {
     *(name for known in sources.names() for name in known.options),
 }
 # Words that mean an option of data without `data.` before them, and where: commands that take them so.
-OWN_WORDS = {"src/chainrule/cli/importing.py", "src/chainrule/cli/data.py", "src/chainrule/cli/tokens.py"}
+OWN_WORDS = {
+    "src/chainrule/cli/importing.py",
+    "src/chainrule/cli/data.py",
+    "src/chainrule/cli/tokens.py",
+    "src/chainrule/kernels/sequences/files.py",
+}
 # Words that follow the name of the package where it is not a command.
 NO_VERBS = {"as", "does", "or", "sparse"}
 ONLY_DATA = {

@@ -8,7 +8,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Lines
 from chainrule.explain.methods.two_classes import TwoClasses, two_classes
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Positive, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.kernels.infinite.architectures import Dense
 from chainrule.kernels.infinite.spectrum import max_learning_rate
 from chainrule.kernels.infinite.training import TrainedPrediction, gradient_descent
@@ -29,7 +29,7 @@ class TrainingPredictionSettings(Settings):
     activation: str = Field("relu", description="nonlinearity of hidden layers: relu, erf, tanh, gelu, ...")
     draws: int = Field(5, ge=1, le=1000, description="real networks")
     steps: int = Field(200, ge=1, description="steps of gradient descent on all examples")
-    rate: Positive | None = Field(None, description="learning rate; none: half the largest stable one")
+    rate: float | None = Field(None, gt=0, description="learning rate; none: half the largest stable one")
     data: str = Field("digits", description="data with classes")
     classes: tuple[str, str] = Field(("3", "8"), description="two of its classes, with targets -1 and 1")
     points: int = Field(20, ge=2, le=500, description="training examples")

@@ -27,7 +27,10 @@ class TwoSampleSettings(Settings):
     n: int = Field(100, ge=4, le=5000, description="points of each sample")
     features: int = Field(1, ge=1, le=1000, description="coordinates of a point")
     shift: float = Field(
-        0.5, description="of the second sample along the first coordinate, standard deviations"
+        0.5,
+        ge=-1000,
+        le=1000,
+        description="of the second sample along the first coordinate, standard deviations",
     )
     stretch: Positive = Field(1.0, description="of the second sample along the first coordinate")
     scale: NonNegative = Field(0.0, description="of the RBF kernel; 0: the median distance of all points")

@@ -9,7 +9,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.methods.two_classes import two_classes
-from chainrule.explain.protocol import Count, Experiment, Listener, Outcome, Positive, Settings
+from chainrule.explain.protocol import Count, Experiment, Listener, Outcome, Settings
 from chainrule.kernels.infinite.architectures import Dense
 from chainrule.kernels.widths import WidthResult, width_study
 
@@ -35,7 +35,7 @@ class WideNetworksSettings(Settings):
     activation: str = Field("relu", description="nonlinearity of hidden layers: relu, erf, tanh, gelu, ...")
     draws: int = Field(10, ge=2, le=1000, description="networks of each width")
     steps: int = Field(100, ge=1, description="steps of gradient descent on all examples")
-    rate: Positive | None = Field(None, description="learning rate; none: half the largest stable one")
+    rate: float | None = Field(None, gt=0, description="learning rate; none: half the largest stable one")
     data: str = Field("digits", description="data with classes")
     classes: tuple[str, str] = Field(("3", "8"), description="two of its classes, with targets -1 and 1")
     points: int = Field(12, ge=2, le=500, description="training examples")

@@ -74,7 +74,13 @@ def _identity(value: Array, tag: Array) -> Array:
 
 
 _identity.__name__ = _MARK
-_mark = jax.jit(_identity)
+_mark = jax.custom_jvp(jax.jit(_identity))
+
+
+@_mark.defjvp
+def _mark_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
+    """Where a model differentiates its own layers, values are marked and tangents pass."""
+    return _mark(*primals), tangents[0]
 
 
 def layers(model: Any) -> list[str]:

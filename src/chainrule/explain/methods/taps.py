@@ -175,10 +175,13 @@ def _mark(result: Any, name: str) -> Any:
         return value
 
     identity.__name__ = _MARK + name
+    mark = jax.custom_jvp(jax.jit(identity))
+    # Where a model differentiates its own modules, values are marked and tangents pass.
+    mark.defjvp(lambda values, tangents: (mark(*values), tangents[0]))
     leaves, structure = jax.tree.flatten(result)
     for number, leaf in enumerate(leaves):
         if eqx.is_inexact_array(leaf):
-            leaves[number] = jax.jit(identity)(leaf)
+            leaves[number] = mark(leaf)
             break
     return jax.tree.unflatten(structure, leaves)
 
@@ -272,7 +275,7 @@ class _Look:
             out = self._apply(equation, inputs)
             return (
                 out,
-                [None],
+                [None] * len(out),
                 {f"{source}.{kind}": self._bent(equation, inputs, sources, out[0], kind, source)},
             )
         if equation.primitive.name == "scan":

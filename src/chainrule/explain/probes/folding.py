@@ -9,7 +9,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.methods import layer_activations
 from chainrule.explain.protocol import NoSettings, Outcome, Probe
-from chainrule.models.protocol import CanPredict, Model
+from chainrule.models.protocol import CanPredict, HasOutputs, Model
 from chainrule.train import Run
 
 _EXAMPLES = 400
@@ -28,7 +28,8 @@ def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:
     flows = layer_activations.observe(model, lambda model: model.predict(jnp.asarray(x)))
     states = {name: np.asarray(flow.input).reshape(len(labels), -1) for name, flow in flows.items()}
     last = list(flows)[-1]
-    states["answer"] = np.asarray(flows[last].output).reshape(len(labels), -1)
+    answer = model.logits(jnp.asarray(x)) if isinstance(model, HasOutputs) else flows[last].output
+    states["answer"] = np.asarray(answer).reshape(len(labels), -1)
     apart = {name: _neighbours(state, labels) for name, state in states.items()}
     names = list(states)
     drawn = [names[i] for i in np.unique(np.linspace(0, len(names) - 1, min(_MOST, len(names))).astype(int))]

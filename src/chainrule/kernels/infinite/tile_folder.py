@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError, DiskError
 from chainrule.kernels.infinite.layer import InfiniteLayer
 
-_FORMAT = "chainrule kernel tiles 1"
+_FORMAT = "kernel-tiles 1"
 _DESCRIPTION = "tiles.json"
 _LARGEST = 1 << 20
 """Bytes of a description that are read at most."""

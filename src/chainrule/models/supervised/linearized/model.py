@@ -61,6 +61,8 @@ class Linearized(HasOutputs):
     """The network it is expanded around, which nothing moves; it predicts as in inference mode."""
     change: dict[str, Array]
     """Of every parameter by its name, zero at first."""
+    order: tuple[str, ...] = eqx.field(static=True)
+    """The names as the network lists its parameters; where its layers are watched, it lists them under others."""
     config: LinearizedConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
 
@@ -68,7 +70,9 @@ class Linearized(HasOutputs):
         self.config, self.schema = config, schema
         settings = dict(config.body)
         self.body = built(settings.pop("name"), settings, schema, key)
-        self.change = {name: jnp.zeros_like(leaf) for name, leaf in tree.named_leaves(self._apart()[0])}
+        named = tree.named_leaves(self._apart()[0])
+        self.order = tuple(name for name, _ in named)
+        self.change = {name: jnp.zeros_like(leaf) for name, leaf in named}
 
     def outputs(self, x: Array, key: Key) -> tuple[Float[Array, "batch outputs"], Self]:
         """Logits or values of the expansion, and the model as it is."""
@@ -79,10 +83,10 @@ class Linearized(HasOutputs):
             out, _ = still.outputs(x, key)
             return out
 
-        named = tree.named_leaves(learnt)
+        leaves, structure = jax.tree.flatten(learnt)
         # Where training computes in half precision, the change meets a network in full precision.
-        steps = [self.change[name].astype(leaf.dtype) for name, leaf in named]
-        change = jax.tree.unflatten(jax.tree.structure(learnt), steps)
+        steps = [self.change[name].astype(leaf.dtype) for name, leaf in zip(self.order, leaves, strict=True)]
+        change = jax.tree.unflatten(structure, steps)
         return expansion(network, jax.lax.stop_gradient(learnt), change, self.config.order), self
 
     def judge(
