@@ -168,5 +168,6 @@ def test_tables_of_earlier_runs_are_read_as_they_were() -> None:
         former_call = {name: option.default for name, option in reader.options.items() if name not in since}
         assert former.load_call(former_call).keys() == reader.options.keys()
     assert former.load_call({"name_or_path": "digits"}) == {"name_or_path": "digits"}
+    assert former.load_call({"name_or_path": "eight-gaussians"}) == {"name_or_path": "ring"}
     pairs = {"name_or_path": "a.tsv", "header": False, "swap": False}
     assert former.load_call(pairs) == pairs

@@ -63,10 +63,12 @@ def load_call(stored: Any) -> Any:
     """The call that loaded data, as it is written today.
 
     Tables were once read without percent, currencies, decimal commas, dates and numbers as names, and image files that
-    have to be converted were bad files.
+    have to be converted were bad files. The ring was called after what it is made of.
     """
     if not isinstance(stored, dict):
         return stored
+    if stored.get("name_or_path") == "eight-gaussians":
+        stored = {**stored, "name_or_path": "ring"}
     tables = {"notation": "plain"} if "drop" in stored else {}
     images = {"convert": False} if "size" in stored else {}
     return {**tables, **images, **stored}

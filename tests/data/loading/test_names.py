@@ -10,7 +10,7 @@ from jaxtyping import TypeCheckError
 
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import check, load, names
-from chainrule.data.generated.toys import TOYS
+from chainrule.data.generated.toys import TOYS, modes_of
 from chainrule.data.loading import sources
 from tests.data import corpus
 
@@ -80,13 +80,24 @@ def test_xor_without_noise_is_the_four_corners() -> None:
 
 
 def test_toys_without_noise_lie_on_their_curves() -> None:
-    moons, rings, gaussians = (load(n, noise=0).train for n in ("moons", "rings", "eight-gaussians"))
+    moons, rings, gaussians = (load(n, noise=0).train for n in ("moons", "rings", "ring"))
     centres = np.where(moons.y[:, None] == 0, [-0.5, -0.25], [0.5, 0.25])
     assert np.allclose(np.linalg.norm(moons.x - centres, axis=1), 1, atol=1e-5)
     assert np.allclose(np.linalg.norm(rings.x, axis=1), 0.6 * (rings.y + 1), atol=1e-5)
     assert len(np.unique(gaussians.x.round(3), axis=0)) == 8
     board = load("checkerboard").train.x
     assert np.all(np.floor(board).sum(axis=1) % 2 == 0)
+
+
+def test_mixtures_say_where_their_modes_are() -> None:
+    for name, count in (("ring", 8), ("grid", 25)):
+        data = load(name, noise=0.02)
+        modes = modes_of(data.source)
+        assert modes is not None
+        assert modes.centres.shape == (count, 2)
+        apart = data.train.x - modes.centres[data.train.y]
+        assert abs(apart.std() - modes.deviation) < 0.001
+    assert modes_of(load("moons").source) is None
 
 
 @pytest.mark.parametrize(

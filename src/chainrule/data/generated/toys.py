@@ -3,9 +3,9 @@
 All have coordinates of order one and are not rescaled, so that densities and distances mean what the distribution says.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -30,6 +30,8 @@ class Toy:
     noise: float | None = None
     """Default standard deviation of the noise; none if the distribution has no such setting."""
     n: int = 4000
+    centres: Points | None = None
+    """Of a mixture of equal Gaussians with the noise as their deviation, where they lie; none for other shapes."""
 
     @property
     def reader(self) -> SourceReader:
@@ -80,9 +82,12 @@ def _checkerboard(rng: Random, labels: Labels, _noise: float) -> Points:
     return np.stack([column, row], axis=1) + rng.random((len(labels), 2)) - 2.0
 
 
-def _eight_gaussians(rng: Random, labels: Labels, noise: float) -> Points:
-    points = _polar(np.full(len(labels), 2.0), 2 * np.pi * labels / 8)
-    return points + noise * rng.standard_normal(points.shape)
+_RING = _polar(np.full(8, 2.0), 2 * np.pi * np.arange(8) / 8)
+_GRID = np.stack(np.meshgrid(np.arange(-2.0, 3.0), np.arange(-2.0, 3.0)), axis=-1).reshape(-1, 2)
+
+
+def _around(centres: Points) -> Callable[[Random, Labels, float], Points]:
+    return lambda rng, labels, noise: centres[labels] + noise * rng.standard_normal((len(labels), 2))
 
 
 def _swiss_roll(rng: Random, labels: Labels, noise: float) -> Points:
@@ -103,8 +108,20 @@ TOYS = {
     "rings": Toy("three concentric circles", _rings, ("inner", "middle", "outer"), noise=0.05),
     "pinwheel": Toy("five curved arms", _pinwheel, tuple(f"arm {i}" for i in range(5)), noise=0.1),
     "checkerboard": Toy("the dark squares of a 4×4 board", _checkerboard),
-    "eight-gaussians": Toy(
-        "eight Gaussians on a circle", _eight_gaussians, tuple(f"{45 * i}°" for i in range(8)), noise=0.1
+    "ring": Toy(
+        "eight Gaussians on a circle of radius 2; noise=0.02 is hard",
+        _around(_RING),
+        tuple(f"{45 * i}°" for i in range(8)),
+        noise=0.1,
+        centres=_RING,
+    ),
+    "grid": Toy(
+        "Gaussians on a grid of 5×5",
+        _around(_GRID),
+        tuple(f"({x:g}, {y:g})" for x, y in _GRID),
+        noise=0.05,
+        n=5000,
+        centres=_GRID,
     ),
     "swiss-roll": Toy("a spiral", _swiss_roll, noise=0.05),
     "xor": Toy(
@@ -112,4 +129,27 @@ TOYS = {
     ),
 }
 
-__all__ = ["TOYS", "Toy"]
+
+
+@final
+@dataclass(frozen=True)
+class Modes:
+    """The modes of data whose distribution is known: equal Gaussians of one deviation."""
+
+    centres: Points
+    deviation: float
+
+
+def modes_of(source: Mapping[str, Any]) -> Modes | None:
+    """The modes of data that were loaded by this call (`Data.source`); none where they are not known.
+
+    >>> len(modes_of({"name_or_path": "ring", "noise": 0.02}).centres), modes_of({"name_or_path": "moons"})
+    (8, None)
+    """
+    toy = TOYS.get(str(source.get("name_or_path")))
+    if toy is None or toy.centres is None:
+        return None
+    return Modes(toy.centres, float(source["noise"]))
+
+
+__all__ = ["TOYS", "Modes", "Toy", "modes_of"]

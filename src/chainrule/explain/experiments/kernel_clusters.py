@@ -22,7 +22,7 @@ _WIDER = 5
 class KernelClustersSettings(Settings):
     """The points and the kernel."""
 
-    data: Literal["rings", "moons", "pinwheel", "eight-gaussians"] = Field(
+    data: Literal["rings", "moons", "pinwheel", "ring"] = Field(
         "rings", description="generated points, whose classes are the clusters"
     )
     n: int = Field(400, ge=20, le=5000, description="points")
