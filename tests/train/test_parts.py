@@ -21,7 +21,7 @@ def data() -> Data:
     return numbers(40, 1, sizes=(0, 0))
 
 
-def play(data: Data, repeat: int, every: int) -> dict[str, np.ndarray]:
+def play(data: Data, repeat: int, every: int, most: float = np.inf) -> dict[str, np.ndarray]:
     """Positions after every step and losses before every last move, by hand in double precision."""
     x, y, velocity = 1.0, -0.5, 0.0
     values = data.train.arrays["x"].astype(np.float64)[:, 0]
@@ -32,7 +32,7 @@ def play(data: Data, repeat: int, every: int) -> dict[str, np.ndarray]:
             center = values[batches.indices(step * repeat + r, 1)[0]].mean()
             gap = y + x - center
             velocity = 0.5 * velocity + gap
-            y = y - 0.1 * velocity
+            y = float(np.clip(y - 0.1 * velocity, -most, most))
         path["critic.loss"].append(gap**2 / 2)
         if step % every == 0:
             path["maker.loss"].append(x * y + x**2 / 2)
@@ -58,6 +58,15 @@ def test_parts_move_as_in_the_loop_written_by_hand(repeat: int, every: int, data
     np.testing.assert_allclose(seen["critic.lr"], np.full(STEPS, 0.1), rtol=1e-6)
     np.testing.assert_allclose(seen["maker.lr"][moved], np.full(moved.sum(), 0.2), rtol=1e-6)
     assert set(state.optimizers) == {"critic", "maker"}
+
+
+def test_a_part_is_projected_after_every_one_of_its_moves(data: Data) -> None:
+    model, seen, _ = train(Game(jnp.array(1.0), jnp.array(-0.5), 3, 1, 0.45), data, STEPS, **SETTINGS)
+    expected = play(data, 3, 1, 0.45)
+    assert (np.abs(expected["y"]) == 0.45).any(), "the box was never met"
+    np.testing.assert_allclose(model.y, expected["y"][-1], rtol=1e-5)
+    np.testing.assert_allclose(seen["critic.loss"], expected["critic.loss"], rtol=1e-4, atol=1e-6)
+    assert (seen["critic.update_norm"] > 0).all()
 
 
 def test_a_part_moves_only_what_it_owns(data: Data) -> None:

@@ -1,6 +1,7 @@
 """Data and models whose training can be followed with pencil and paper."""
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
@@ -121,10 +122,14 @@ class Game(HasParts):
     y: Array
     repeat: int = eqx.field(static=True, default=1)
     every: int = eqx.field(static=True, default=1)
+    most: float = eqx.field(static=True, default=math.inf)
 
     def parts(self) -> Sequence[Part["Game"]]:
+        def project(y: Array) -> Array:
+            return jnp.clip(y, -self.most, self.most)
+
         return [
-            Part("critic", lambda game: game.y, self._critic, repeat=self.repeat),
+            Part("critic", lambda game: game.y, self._critic, repeat=self.repeat, project=project),
             Part("maker", lambda game: game.x, self._maker, every=self.every),
         ]
 

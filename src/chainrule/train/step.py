@@ -21,7 +21,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data.batches import Batch, Batches
 from chainrule.data.splits import Split
-from chainrule.models.protocol import Model, Part
+from chainrule.models.protocol import HasParts, Model, Part
 from chainrule.nn import lora
 from chainrule.train import adversary, augmentation, freezing
 from chainrule.train.adapters import attached
@@ -184,7 +184,7 @@ class Stepper:
         return feeds
 
     def _fetch(
-        self, resident: Mapping[str, Array] | None, feed: Any, i: Array, repeat: int, key: Key
+        self, resident: Mapping[str, Array] | None, feed: Any, i: Array, repeat: int | Array, key: Key
     ) -> Batch:
         chosen = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, i, keepdims=False)[repeat], feed)
         if resident is None:
@@ -233,19 +233,26 @@ class Stepper:
             def move(
                 carry: tuple[Tree, Tree], part: Part = part, feed: Any = feed, number: int = number
             ) -> tuple[Tree, Tree, dict[str, Array]]:
-                arrays, optimizer_state = carry
-                seen: dict[str, Array] = {}
-                for r in range(part.repeat):
+                def once(
+                    carry: tuple[Tree, Tree], r: int | Array
+                ) -> tuple[tuple[Tree, Tree], dict[str, Array]]:
                     part_key = random.at(random.named(key, part.name), r)
-                    batch = self._fetch(resident, feed, i, r, part_key)
                     arrays, optimizer_state, seen = self._move(
-                        *(arrays, number, part, optimizer_state, batch, part_key),
+                        *(carry[0], number, part, carry[1]),
+                        *(self._fetch(resident, feed, i, r, part_key), part_key),
                         jnp.ones(()) if self.searches[number] else self.peaks[number] * factor,
                         None if self.momentum is None else self.momentum(state.step),
                         None if state.scaling is None else state.scaling.scale,
                     )
-                seen = {name: jnp.asarray(value, jnp.float32) for name, value in seen.items()}
-                return arrays, optimizer_state, seen
+                    seen = {name: jnp.asarray(value, jnp.float32) for name, value in seen.items()}
+                    return (arrays, optimizer_state), seen
+
+                if part.repeat == 1:
+                    carry, seen = once(carry, 0)
+                    return *carry, seen
+                # Compiled once, however many moves there are; what is shown is of the last.
+                carry, every = jax.lax.scan(once, carry, jnp.arange(part.repeat))
+                return *carry, {name: values[-1] for name, values in every.items()}
 
             before = (eqx.filter(model, eqx.is_array), optimizers[part.name])
             if part.every == 1:
@@ -261,15 +268,20 @@ class Stepper:
             finite &= rests | (jnp.isfinite(seen["loss"]) & jnp.isfinite(seen["grad_norm"]))
             prefix = "" if len(self.parts) == 1 else f"{part.name}."
             metrics |= {prefix + name: value for name, value in seen.items()}
-        if len(self.parts) > 1:
-            counted = [metrics[f"{part.name}.loss"] for part in self.parts if part.counted]
-            metrics["loss"] = sum(counted, start=jnp.zeros(()))
+        if isinstance(model, HasParts) and len(self.parts) > 1:
+            metrics["loss"] = model.step_loss(metrics)
         arrays = eqx.filter(model, eqx.is_array)
         ema = (
             None
             if state.ema is None
             else averaged(self.config, state.ema, arrays, optimizers, state.step, finite)
         )
+        if ema is not None and len(self.parts) > 1:
+            metrics["ema_distance"] = tree.norm(
+                jax.tree.map(
+                    lambda a, b: a - b, *(eqx.filter(one, eqx.is_inexact_array) for one in (arrays, ema))
+                )
+            )
         new = State(state.step + finite, arrays, optimizers, ema, state.factor, state.scaling)
         if not self.single:
             new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, state)
@@ -305,8 +317,14 @@ class Stepper:
             owned = eqx.filter(part.where(model), part.where(self.trainable))
             updates, optimizer_state = self.optimizers[number].update(grads, before[1], owned, **extra)
             updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
-            after = eqx.tree_at(part.where, moved, eqx.apply_updates(part.where(moved), updates))
-            return eqx.filter(after, eqx.is_array), optimizer_state
+            if not self.single:
+                seen["update_norm"] = tree.norm(updates)
+            changed = eqx.apply_updates(part.where(moved), updates)
+            changed = jax.tree.map(
+                lambda trained, end, as_it_was: end if trained else as_it_was,
+                *(part.where(self.trainable), part.project(changed), changed),
+            )
+            return eqx.filter(eqx.tree_at(part.where, moved, changed), eqx.is_array), optimizer_state
 
         before = (arrays, optimizer_state)
         if not self.single:

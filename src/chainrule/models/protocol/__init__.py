@@ -70,7 +70,13 @@ from chainrule.models.protocol.prediction import (
     weighted_mean,
 )
 from chainrule.models.protocol.registration import Config, Entry, Recipe
-from chainrule.models.protocol.sampling import CanSample, HasSampleCaption, HasSampleControls
+from chainrule.models.protocol.sampling import (
+    CanSample,
+    HasDiscriminator,
+    HasGenerator,
+    HasSampleCaption,
+    HasSampleControls,
+)
 from chainrule.models.protocol.text import (
     CanContinue,
     CanPack,
@@ -92,6 +98,7 @@ from chainrule.models.protocol.training import (
     parameter_count,
     parts_of,
 )
+from chainrule.models.protocol.watching import Alarm, HasDiagnostics, HasSnapshots
 from chainrule.models.protocol.weights import (
     FileFormat,
     Flattened,
@@ -107,6 +114,7 @@ from chainrule.models.protocol.weights import (
 )
 
 __all__ = [
+    "Alarm",
     "BoundByLevel",
     "Bounded",
     "CanContinue",
@@ -138,9 +146,12 @@ __all__ = [
     "HasControl",
     "HasDenoiser",
     "HasDensity",
+    "HasDiagnostics",
+    "HasDiscriminator",
     "HasEmbedding",
     "HasEnergy",
     "HasFlowLikelihood",
+    "HasGenerator",
     "HasJointSpace",
     "HasLatents",
     "HasLens",
@@ -159,6 +170,7 @@ __all__ = [
     "HasSampleControls",
     "HasSamplers",
     "HasScores",
+    "HasSnapshots",
     "HasState",
     "HasSurprisal",
     "HasTokenAttention",

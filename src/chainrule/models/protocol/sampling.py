@@ -4,7 +4,7 @@ import abc
 from collections.abc import Sequence
 from typing import Any
 
-from chainrule.core.types import Array, Key
+from chainrule.core.types import Array, Float, Key
 from chainrule.models.protocol.model import Model
 from chainrule.models.protocol.options import OptionGroup, from_signature, option_fields
 
@@ -55,4 +55,24 @@ class HasSampleCaption(CanSample):
         """How `sample` draws under these options, what is not given included, in a few words."""
 
 
-__all__ = ["CanSample", "HasSampleCaption", "HasSampleControls"]
+class HasGenerator(CanSample):
+    """Makes of every vector of noise one example, by a function that can be differentiated."""
+
+    @abc.abstractmethod
+    def noise(self, key: Key, n: int) -> Float[Array, "n size"]:
+        """Noise as examples are made of."""
+
+    @abc.abstractmethod
+    def generate(self, z: Float[Array, "n size"], condition: Any = None) -> Array:
+        """The example of each vector of noise, in model units; a condition is that of `sample`."""
+
+
+class HasDiscriminator(HasGenerator):
+    """Was trained against a network that tells its examples from those of the data."""
+
+    @abc.abstractmethod
+    def judge(self, x: Array, condition: Any = None) -> Float[Array, " n"]:
+        """The score of each example, in model units: the higher, the more it looks like the data."""
+
+
+__all__ = ["CanSample", "HasDiscriminator", "HasGenerator", "HasSampleCaption", "HasSampleControls"]

@@ -1,15 +1,16 @@
 """State that training moves by rule, losses that change over a run, parts, and algorithms of a model's own."""
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar, final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from chainrule.core import tree
-from chainrule.core.types import Key, Scalar, Tree
+from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol.model import Metrics, Model
@@ -106,6 +107,8 @@ class Part(Generic[M]):
     """The loss at a share of the run's steps, where it changes over a run; `loss` is that at the end."""
     counted: bool = True
     """Whether its loss adds to that of the step; of parts that follow one loss, one counts."""
+    project: Callable[[Tree], Tree] = lambda owned: owned
+    """Where every move of its parameters ends: brings them back to the set they belong to, such as a box."""
 
     def at(self, progress: Scalar) -> "Part[M]":
         """The part when this share of the run's steps is done."""
@@ -128,6 +131,15 @@ class HasParts(Model):
     @abc.abstractmethod
     def parts(self) -> Sequence[Part[Any]]:
         """The parts, in the order in which they move."""
+
+    def step_loss(self, metrics: Mapping[str, Array]) -> Array:
+        """The one number that a step is shown by, from those of its parts (`generator.loss` and so on).
+
+        Default: the sum of the losses that count. The losses of a game say nothing of its progress, and something else
+        should stand there.
+        """
+        counted = [metrics[f"{part.name}.loss"] for part in self.parts() if part.counted]
+        return sum(counted, start=jnp.zeros(()))
 
 
 def parts_of(model: Model) -> Sequence[Part[Any]]:
