@@ -7,7 +7,7 @@ is the arithmetic that any kernel shares, with the Gaussian one; machines on oth
 Reference: Gretton, Borgwardt, Rasch, Schölkopf and Smola, A kernel two-sample test, JMLR 13, 2012.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 
@@ -16,24 +16,27 @@ from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.distances import squared_distances
 from chainrule.probability.distributions.parameters import finite, floating, positive
 
+_Means: TypeAlias = Float[Any, "*batch"]
+"""Arrays of JAX, or of NumPy where nothing is to be compiled."""
+
 
 class PairMeans(NamedTuple):
     """Means of a kernel over the pairs of two samples; with leading axes, of several pairs of samples."""
 
-    first: Float[Array, "*batch"]
+    first: _Means
     """Over all pairs of the first sample, those of a point with itself included."""
-    second: Float[Array, "*batch"]
-    between: Float[Array, "*batch"]
-    own_first: Float[Array, "*batch"]
+    second: _Means
+    between: _Means
+    own_first: _Means
     """Of points of the first sample with themselves."""
-    own_second: Float[Array, "*batch"]
+    own_second: _Means
 
     @property
-    def biased(self) -> Float[Array, "*batch"]:
+    def biased(self) -> _Means:
         """The squared distance of the two mean features."""
         return self.first + self.second - 2 * self.between
 
-    def unbiased(self, sizes: tuple[int, int]) -> Float[Array, "*batch"]:
+    def unbiased(self, sizes: tuple[int, int]) -> _Means:
         """An estimate of the squared distance of two distributions, right on average; it may be negative."""
         n, m = sizes
         first = (n * self.first - self.own_first) / (n - 1)

@@ -8,6 +8,7 @@ from chainrule.probability.transport.sinkhorn import (
     entropic_to_itself,
     sinkhorn_divergence,
 )
+from chainrule.probability.transport.sliced import sliced_wasserstein
 
 __all__ = [
     "Divergence",
@@ -15,5 +16,6 @@ __all__ = [
     "entropic",
     "entropic_to_itself",
     "sinkhorn_divergence",
+    "sliced_wasserstein",
     "wasserstein_1d",
 ]
