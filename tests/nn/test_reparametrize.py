@@ -1,5 +1,7 @@
 """Weights as functions of what is trained."""
 
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import equinox as eqx
@@ -49,6 +51,41 @@ def test_the_gradient_of_the_largest_singular_value_is_the_product_of_its_vector
     u, s, v = np.linalg.svd(np.asarray(LAYERS[0].weight))
     np.testing.assert_allclose(slope, np.outer(u[:, 0], v[0]), atol=1e-3)
     assert float(norm.largest) == pytest.approx(s[0], rel=1e-5)
+
+
+def test_with_the_size_of_images_it_is_the_norm_of_the_convolution_itself() -> None:
+    layer = Conv(2, 2, 3, 3, padding=1, stride=2, key=KEY)
+    images = np.eye(5 * 5 * 2, dtype=np.float32).reshape(-1, 5, 5, 2)
+    bias = np.asarray(layer.bias)
+    matrix = (np.asarray(eqx.filter_jit(layer)(images)) - bias).reshape(len(images), -1)
+    exact = np.linalg.svd(matrix, compute_uv=False)[0]
+    whole = SpectralNorm(layer, key=KEY, iterations=100, sizes=(5, 5))
+    assert float(whole.largest) == pytest.approx(exact, rel=1e-4)
+    assert float(SpectralNorm(layer, key=KEY, iterations=100).largest) < exact
+    _, moved = eqx.filter_jit(lambda norm, x: norm.advance(x))(whole, images[:2])
+    assert float(moved.largest) == pytest.approx(exact, rel=1e-4)
+    with pytest.raises(ArgumentError, match="a dense layer has no images"):
+        SpectralNorm(LAYERS[0], key=KEY, sizes=(5, 5))
+
+
+def test_one_power_iteration_is_that_of_torch(oracle: Callable[[str], ModuleType]) -> None:
+    torch = oracle("torch")
+    layer = Linear(6, 4, key=KEY)
+    theirs = torch.nn.Linear(6, 4)
+    with torch.no_grad():
+        theirs.weight.copy_(torch.from_numpy(np.array(layer.weight).T))
+    theirs = torch.nn.utils.spectral_norm(theirs, n_power_iterations=1)
+    ours = SpectralNorm(layer, key=KEY, iterations=1)
+    ours = eqx.tree_at(lambda n: n.right, ours, jnp.asarray(theirs.weight_u.numpy()))
+    x = np.ones((2, 6), np.float32)
+    out, moved = eqx.filter_jit(lambda norm, x: norm.advance(x))(ours, x)
+    theirs.train()
+    expected = theirs(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(moved.right, theirs.weight_u.numpy(), atol=1e-6)
+    np.testing.assert_allclose(moved.left, theirs.weight_v.numpy(), atol=1e-6)
+    np.testing.assert_allclose(
+        out - np.asarray(layer.bias), expected - theirs.bias.detach().numpy(), atol=1e-5
+    )
 
 
 def test_layers_that_cannot_be_normalised_are_refused() -> None:

@@ -1,6 +1,6 @@
 """Reparametrised layers: weight normalisation and spectral normalisation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self, final
 
 import equinox as eqx
@@ -50,31 +50,44 @@ class WeightNorm(eqx.Module):
 
 @final
 class SpectralNorm(eqx.Module):
-    """A layer whose weight, as a matrix from inputs to outputs, is divided by its largest singular value.
+    """A layer whose weight is divided by its largest singular value, so that it stretches nothing.
 
-    It then stretches no vector (a dense layer), or no patch (a convolution; whole images by at most the root of the
-    number of kernel entries). The value is estimated by one power iteration a step, from where the last one ended
-    (Miyato et al., 2018, arXiv:1802.05957): `advance` is the layer as in training and gives the layer moved on.
-    Gradients take the two singular vectors as given.
+    The value is estimated by one power iteration a step, from where the last one ended (Miyato et al., 2018,
+    arXiv:1802.05957): `advance` is the layer as in training and gives the layer moved on. Gradients take the two
+    singular vectors as given.
+
+    Of a convolution it is that of the weight as a matrix from patches to outputs. No patch is stretched then, but whole
+    images may be, by up to the root of the number of kernel entries. With the `sizes` of the images it is the value of
+    the convolution itself, by power iterations through it and its adjoint: a true Lipschitz bound, at the cost of two
+    convolutions of one image a step.
     """
 
     layer: Linear | Conv
-    left: Float[Array, " rows"]
-    right: Float[Array, " outputs"]
+    left: Float[Array, "..."]
+    right: Float[Array, "..."]
+    sizes: tuple[int, ...] | None = eqx.field(static=True)
 
-    def __init__(self, layer: eqx.Module, *, key: Key, iterations: int = 15) -> None:
+    def __init__(
+        self, layer: eqx.Module, *, key: Key, iterations: int = 15, sizes: tuple[int, ...] | None = None
+    ) -> None:
         self.layer = _checked("SpectralNorm", layer)
-        matrix = _matrix(self.layer.weight)
-        self.right = _unit(jax.random.normal(key, (matrix.shape[1],)))
-        self.left = jnp.zeros(matrix.shape[0])
+        if sizes is not None and not isinstance(self.layer, Conv):
+            raise ArgumentError(
+                "SpectralNorm(sizes=...): a dense layer has no images", remedy="leave sizes out"
+            )
+        self.sizes = sizes
+        there, inputs = _linear_map(self.layer, sizes)
+        self.left = jnp.zeros(inputs.shape)
+        self.right = _unit(jax.random.normal(key, jax.eval_shape(there, inputs).shape))
         for _ in range(iterations):
-            self.left, self.right = _iterate(matrix, self.right)
+            self.left, self.right = _iterate(self.layer, sizes, self.right)
 
     @property
     def largest(self) -> Float[Array, ""]:
         """The estimate of the largest singular value."""
         left, right = jax.lax.stop_gradient((self.left, self.right))
-        return left @ _matrix(self.layer.weight) @ right
+        there, _ = _linear_map(self.layer, self.sizes)
+        return (there(left) * right).sum()
 
     @property
     def weight(self) -> Array:
@@ -87,7 +100,7 @@ class SpectralNorm(eqx.Module):
 
     def advance(self, x: Float[Array, "*axes inputs"]) -> tuple[Float[Array, "*output_axes outputs"], Self]:
         """The layer as in training, and with its estimate moved on."""
-        vectors = jax.lax.stop_gradient(_iterate(_matrix(self.layer.weight), self.right))
+        vectors = jax.lax.stop_gradient(_iterate(self.layer, self.sizes, self.right))
         moved = eqx.tree_at(lambda norm: (norm.left, norm.right), self, vectors)
         return moved(x), moved
 
@@ -115,13 +128,29 @@ def _matrix(weight: Array) -> Array:
     return weight.reshape(-1, weight.shape[-1])
 
 
-def _iterate(matrix: Array, right: Array) -> tuple[Array, Array]:
-    left = _unit(matrix @ right)
-    return left, _unit(matrix.T @ left)
+def _linear_map(
+    layer: Linear | Conv, sizes: tuple[int, ...] | None
+) -> tuple[Callable[[Array], Array], jax.ShapeDtypeStruct]:
+    """The map whose singular value is meant, and what it takes: a row of inputs or a patch, or one image."""
+    weight = layer.weight
+    if sizes is None:
+        rows = weight.size // weight.shape[-1]
+        return lambda x: x.astype(weight.dtype) @ _matrix(weight), jax.ShapeDtypeStruct((rows,), weight.dtype)
+    assert isinstance(layer, Conv)
+    linear = eqx.tree_at(lambda layer: layer.bias, layer, None, is_leaf=lambda leaf: leaf is None)
+    return linear, jax.ShapeDtypeStruct((*sizes, layer.inputs), weight.dtype)
+
+
+def _iterate(layer: Linear | Conv, sizes: tuple[int, ...] | None, right: Array) -> tuple[Array, Array]:
+    """One power iteration: there and back through the map and its adjoint."""
+    there, inputs = _linear_map(layer, sizes)
+    (back,) = jax.linear_transpose(there, inputs)(right.astype(inputs.dtype))
+    left = _unit(back.astype(right.dtype))
+    return left, _unit(there(left).astype(right.dtype))
 
 
 def _unit(vector: Array) -> Array:
-    return vector / jnp.maximum(jnp.linalg.norm(vector), 1e-12)
+    return vector / jnp.maximum(jnp.linalg.norm(vector.reshape(-1)), 1e-12)
 
 
 __all__ = ["SpectralNorm", "WeightNorm"]
