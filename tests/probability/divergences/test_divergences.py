@@ -411,7 +411,7 @@ def test_a_critic_reaches_the_divergence_and_none_exceeds_it(name, pairs) -> Non
     np.testing.assert_allclose(reached, exact, rtol=1e-9, atol=1e-12)
     assert (worse <= exact + 1e-12).all()
     assert largest <= one.below
-    assert abs(at_one) < 1e-15
+    assert at_one == pytest.approx(one.at_one, abs=1e-15)
     np.testing.assert_allclose(slopes, 0, atol=1e-9)
     np.testing.assert_allclose(conjugates, 0, atol=1e-4)  # the largest of t u - f(u) on a grid
     if name != "total variation":  # whose f has a corner; elsewhere f*' is the inverse of f'

@@ -19,6 +19,7 @@ from chainrule.probability.divergences.between import (
 from chainrule.probability.divergences.comparison import Compared, DistanceEntry, compare, distances
 from chainrule.probability.divergences.f_divergences import FDivergence, f_divergences
 from chainrule.probability.divergences.kernel_mean import median_distance, mmd
+from chainrule.probability.divergences.own import register
 from chainrule.probability.divergences.profiles import (
     BandwidthSweep,
     Profile,
@@ -65,6 +66,7 @@ __all__ = [
     "most_telling_event",
     "potential",
     "profile",
+    "register",
     "renyi",
     "silverman",
     "slide",

@@ -19,6 +19,7 @@ from chainrule.core.registry import Registry
 from chainrule.core.types import Array, Scalar
 
 Function: TypeAlias = Callable[[Array], Array]
+_LOG_2 = math.log(2)
 
 
 @final
@@ -34,9 +35,28 @@ class FDivergence:
     conjugate: Function
     """f*(t) = sup over u >= 0 of t u - f(u)."""
     below: float
-    """f* is finite for t up to here: a network's output has to be brought below it."""
+    """f* is finite for t up to here, which is f'(infinity): a network's output has to be brought below it."""
     slope: Function
     """f'(u): applied to p/q it is the optimal critic."""
+    activation: Function
+    """g(v): brings any output v of a network to where f* is finite."""
+    conjugate_of_output: Function
+    """f*(g(v)), written so that neither half of it rounds or overflows before the whole does."""
+    threshold: float
+    """f'(1), the optimal critic where p = q: above it a critic says "p", below it "q"."""
+    at_one: float = 0.0
+    """f(1), the value between equal distributions."""
+    remark: str = ""
+    """What has to be said wherever its values are shown; mostly nothing."""
+
+    @property
+    def domain(self) -> str:
+        """Where f* is finite, in words.
+
+        >>> f_divergences["GAN"].domain, f_divergences["KL"].domain
+        ('t < 0', 'all t')
+        """
+        return "all t" if math.isinf(self.below) else f"t < {self.below:.6g}"
 
     def f(self, u: Any) -> Array:
         """The convex function, at ratios u >= 0.
@@ -61,6 +81,15 @@ class FDivergence:
         """
         return jnp.mean(jnp.asarray(under_p)) - jnp.mean(self.conjugate(jnp.asarray(under_q)))
 
+    def bound_of_outputs(self, under_p: Any, under_q: Any) -> Scalar:
+        """The same bound from raw outputs v of a network, with the critic T = g(v).
+
+        >>> float(f_divergences["GAN"].bound_of_outputs(jnp.zeros(3), jnp.zeros(3)))  # undecided: -2 log 2
+        -1.3862943649291992
+        """
+        real, fake = jnp.asarray(under_p), jnp.asarray(under_q)
+        return jnp.mean(self.activation(real)) - jnp.mean(self.conjugate_of_output(fake))
+
 
 # ---------------------------------------------------------------------- what points add
 
@@ -74,7 +103,7 @@ def _kl(log_p: Array, log_q: Array) -> Array:
 def _jensen_shannon(log_p: Array, log_q: Array) -> Array:
     possible = jnp.maximum(log_p, log_q) > -jnp.inf
     first, second = jnp.where(possible, log_p, 0.0), jnp.where(possible, log_q, 0.0)
-    middle = jnp.logaddexp(first, second) - math.log(2)
+    middle = jnp.logaddexp(first, second) - _LOG_2
     return jnp.where(possible, (_kl(first, middle) + _kl(second, middle)) / 2, 0.0)
 
 
@@ -114,65 +143,155 @@ def _conjugate_of_jeffreys(t: Array) -> Array:
     return root + 1 / root + t - 2
 
 
+# ---------------------------------------------------------------------- the table
+
+
+def _until(most: float, rate: float = 1.0) -> Function:
+    """An activation that approaches `most` like an exponential function: most - rate e^-v."""
+    return lambda v: most - rate * jnp.exp(-v)
+
+
+def _same(v: Array) -> Array:
+    return v
+
+
+def _pearson_conjugate(t: Array) -> Array:
+    return jnp.where(t > -2, t + jnp.square(t) / 4, -1.0)
+
+
+def _log_twice_sigmoid(v: Array) -> Array:
+    return _LOG_2 - jax.nn.softplus(-v)
+
+
 f_divergences: Registry[FDivergence] = Registry("f-divergence")
+"""The table. Jensen-Shannon and squared Hellinger come with the half that makes them bounded by log 2 and 1, and
+without it, as adversarial training has them."""
 
 for _one in (
-    FDivergence("KL", "u log u", _kl, lambda t: jnp.exp(t - 1), math.inf, lambda u: 1 + jnp.log(u)),
+    FDivergence(
+        "KL",
+        "u log u",
+        _kl,
+        conjugate=lambda t: jnp.exp(t - 1),
+        below=math.inf,
+        slope=lambda u: 1 + jnp.log(u),
+        activation=_same,
+        conjugate_of_output=lambda v: jnp.exp(v - 1),
+        threshold=1.0,
+    ),
     FDivergence(
         "reverse KL",
         "-log u",
         lambda log_p, log_q: _kl(log_q, log_p),
-        lambda t: -1 - jnp.log(-t),
-        0.0,
-        lambda u: -1 / u,
+        conjugate=lambda t: -1 - jnp.log(-t),
+        below=0.0,
+        slope=lambda u: -1 / u,
+        activation=_until(0.0),
+        conjugate_of_output=lambda v: v - 1,
+        threshold=-1.0,
     ),
     FDivergence(
         "Jeffreys",
         "(u - 1) log u",
         lambda log_p, log_q: _kl(log_p, log_q) + _kl(log_q, log_p),
-        _conjugate_of_jeffreys,
-        math.inf,
-        lambda u: jnp.log(u) + 1 - 1 / u,
+        conjugate=_conjugate_of_jeffreys,
+        below=math.inf,
+        slope=lambda u: jnp.log(u) + 1 - 1 / u,
+        activation=_same,
+        conjugate_of_output=_conjugate_of_jeffreys,
+        threshold=0.0,
     ),
     FDivergence(
         "Jensen-Shannon",
         "(u log(2u/(1+u)) + log(2/(1+u))) / 2",
         _jensen_shannon,
-        lambda t: -jnp.log(2 - jnp.exp(2 * t)) / 2,
-        math.log(2) / 2,
-        lambda u: jnp.log(2 * u / (1 + u)) / 2,
+        conjugate=lambda t: -jnp.log(2 - jnp.exp(2 * t)) / 2,
+        below=_LOG_2 / 2,
+        slope=lambda u: jnp.log(2 * u / (1 + u)) / 2,
+        activation=lambda v: _log_twice_sigmoid(v) / 2,
+        conjugate_of_output=lambda v: (jax.nn.softplus(v) - _LOG_2) / 2,
+        threshold=0.0,
+    ),
+    FDivergence(
+        "2 JSD",
+        "u log u - (u + 1) log((u + 1)/2)",
+        lambda log_p, log_q: 2 * _jensen_shannon(log_p, log_q),
+        conjugate=lambda t: -jnp.log(2 - jnp.exp(t)),
+        below=_LOG_2,
+        slope=lambda u: jnp.log(2 * u / (1 + u)),
+        activation=_log_twice_sigmoid,
+        conjugate_of_output=lambda v: jax.nn.softplus(v) - _LOG_2,
+        threshold=0.0,
+        remark="Twice the Jensen-Shannon divergence.",
+    ),
+    FDivergence(
+        "GAN",
+        "u log u - (u + 1) log(u + 1)",
+        lambda log_p, log_q: 2 * _jensen_shannon(log_p, log_q) - _LOG_2 * (jnp.exp(log_p) + jnp.exp(log_q)),
+        conjugate=lambda t: -jnp.log1p(-jnp.exp(t)),
+        below=0.0,
+        slope=lambda u: jnp.log(u / (1 + u)),
+        activation=jax.nn.log_sigmoid,
+        conjugate_of_output=jax.nn.softplus,
+        threshold=-_LOG_2,
+        at_one=-2 * _LOG_2,
+        remark="f(1) = -2 log 2: the value is 2 JSD - 2 log 2, and equal distributions have -1.386 instead of 0.",
     ),
     FDivergence(
         "total variation",
         "|u - 1| / 2",
         _total_variation,
-        lambda t: jnp.maximum(t, -0.5),
-        0.5,
-        lambda u: jnp.sign(u - 1) / 2,
+        conjugate=lambda t: jnp.maximum(t, -0.5),
+        below=0.5,
+        slope=lambda u: jnp.sign(u - 1) / 2,
+        activation=lambda v: jnp.tanh(v) / 2,
+        conjugate_of_output=lambda v: jnp.tanh(v) / 2,
+        threshold=0.0,
     ),
     FDivergence(
         "squared Hellinger",
         "(√u - 1)² / 2",
         _squared_hellinger,
-        lambda t: t / (1 - 2 * t),
-        0.5,
-        lambda u: (1 - 1 / jnp.sqrt(u)) / 2,
+        conjugate=lambda t: t / (1 - 2 * t),
+        below=0.5,
+        slope=lambda u: (1 - 1 / jnp.sqrt(u)) / 2,
+        activation=_until(0.5, 0.5),
+        conjugate_of_output=lambda v: jnp.expm1(v) / 2,
+        threshold=0.0,
+    ),
+    FDivergence(
+        "full squared Hellinger",
+        "(√u - 1)²",
+        lambda log_p, log_q: 2 * _squared_hellinger(log_p, log_q),
+        conjugate=lambda t: t / (1 - t),
+        below=1.0,
+        slope=lambda u: 1 - 1 / jnp.sqrt(u),
+        activation=_until(1.0),
+        conjugate_of_output=jnp.expm1,
+        threshold=0.0,
+        remark="Without the half: between 0 and 2.",
     ),
     FDivergence(
         "Pearson chi-square",
         "(u - 1)²",
         _pearson,
-        lambda t: jnp.where(t > -2, t + jnp.square(t) / 4, -1.0),
-        math.inf,
-        lambda u: 2 * (u - 1),
+        conjugate=_pearson_conjugate,
+        below=math.inf,
+        slope=lambda u: 2 * (u - 1),
+        activation=_same,
+        conjugate_of_output=_pearson_conjugate,
+        threshold=0.0,
     ),
     FDivergence(
         "Neyman chi-square",
         "(u - 1)² / u",
         lambda log_p, log_q: _pearson(log_q, log_p),
-        lambda t: 2 - 2 * jnp.sqrt(1 - t),
-        1.0,
-        lambda u: 1 - 1 / jnp.square(u),
+        conjugate=lambda t: 2 - 2 * jnp.sqrt(1 - t),
+        below=1.0,
+        slope=lambda u: 1 - 1 / jnp.square(u),
+        activation=_until(1.0),
+        conjugate_of_output=lambda v: 2 - 2 * jnp.exp(-v / 2),
+        threshold=0.0,
     ),
 ):
     f_divergences.add(_one.name, _one)
