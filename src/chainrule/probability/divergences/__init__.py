@@ -1,9 +1,10 @@
 """Divergences and distances: of arrays of probabilities, of distributions, of samples.
 
 Short names (`js`, `tv`, `kl`, ...) take either two arrays of probabilities along the last axis or two distributions;
-the long ones (`jensen_shannon`, `total_variation`, ...) take arrays.
+the long ones (`jensen_shannon`, `total_variation`, ...) take arrays. `game` has the game behind adversarial training.
 """
 
+from chainrule.probability.divergences import game
 from chainrule.probability.divergences.between import (
     bhattacharyya,
     chi2,
@@ -54,6 +55,7 @@ __all__ = [
     "distances",
     "entropy",
     "f_divergences",
+    "game",
     "hellinger",
     "jeffreys",
     "jensen_shannon",

@@ -42,14 +42,15 @@ def register(
     >>> one = register("triangular", "(u - 1)^2 / (u + 1)")
     >>> round(one.below, 6), one.threshold, round(float(one.f(3.0)), 6)
     (1.0, 0.0, 1.0)
-    >>> register("concave", "1 - u^2")
+    >>> register("shifted", "u*log(u) + 1")
     Traceback (most recent call last):
-    chainrule.core.errors.ArgumentError: register('concave'): f is not convex at u = 1.12247e-06: f(u) = 1 lies above \
-the line between its neighbours
-           a convex f curves upwards everywhere, such as u*log(u)
+    chainrule.core.errors.ArgumentError: register('shifted'): f(1) = 1, so equal distributions would not have \
+divergence 0
+           subtract it: f(u) - 1
     """
     if isinstance(f, str):
-        f, formula = _function_of(name, f), formula or f
+        formula = formula or f
+        f = _function_of(name, f)
     where = f"register({name!r})"
     with jax.enable_x64(True):
         function = _checked(where, f)
@@ -96,8 +97,8 @@ def _checked(where: str, f: Callable[[Any], Any]) -> np.ndarray:
     left, right = np.diff(_RATIOS)[:-1], np.diff(_RATIOS)[1:]
     line = (right * values[:-2] + left * values[2:]) / (left + right)
     scale = 1e-12 * (1 + np.abs(values[:-2]) + np.abs(values[2:]))
-    bent = values[1:-1] - line > scale
-    if bent.any():
+    bent = (values[1:-1] - line) / scale
+    if bent.max() > 1:
         at = int(np.argmax(bent)) + 1
         raise ArgumentError(
             f"{where}: f is not convex at u = {_RATIOS[at]:.6g}: f(u) = {values[at]:.6g} lies above the line between "
