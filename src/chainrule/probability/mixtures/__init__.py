@@ -1,5 +1,8 @@
-"""Mixtures of Gaussians from data: EM, where it begins, and how many components there are."""
+"""Mixtures of Gaussians from data: EM and what it climbs, its start, gradients instead, entries that are known."""
 
+from chainrule.probability.mixtures.ascent import ascend_mixture
+from chainrule.probability.mixtures.bounds import lower_bound, responsibilities
+from chainrule.probability.mixtures.conditioning import condition
 from chainrule.probability.mixtures.expectation_maximization import (
     KINDS,
     Covariances,
@@ -13,7 +16,11 @@ __all__ = [
     "Covariances",
     "FittedMixture",
     "MixtureParameters",
+    "ascend_mixture",
+    "condition",
     "em_step",
     "fit_mixture",
+    "lower_bound",
+    "responsibilities",
     "start_mixture",
 ]

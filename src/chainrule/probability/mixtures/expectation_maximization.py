@@ -32,7 +32,7 @@ class MixtureParameters(NamedTuple):
     covariances: Float[np.ndarray, "components features features"]
 
 
-class _Parameters(NamedTuple):
+class DeviceParameters(NamedTuple):
     """The same on the device."""
 
     weights: Float[Array, " components"]
@@ -59,7 +59,7 @@ def em_step(
     """The parameters after one step, and the mean log-likelihood of a row before it."""
     with jax.enable_x64(True):
         new, value = _step(
-            _Parameters(*(jnp.asarray(a, jnp.float64) for a in parameters)),
+            DeviceParameters(*(jnp.asarray(a, jnp.float64) for a in parameters)),
             jnp.asarray(x, jnp.float64),
             covariance,
             jnp.asarray(regularisation, jnp.float64),
@@ -69,8 +69,8 @@ def em_step(
 
 @functools.partial(jax.jit, static_argnames=("covariance",))
 def _step(
-    parameters: _Parameters, x: Array, covariance: str, regularisation: Array
-) -> tuple[_Parameters, Array]:
+    parameters: DeviceParameters, x: Array, covariance: str, regularisation: Array
+) -> tuple[DeviceParameters, Array]:
     # Second moments around the middle of the data, not around zero, keep their digits.
     middle = x.mean(axis=0)
     centred = x - middle[None]
@@ -80,7 +80,7 @@ def _step(
     return new._replace(means=new.means + middle[None]), sums.log_likelihood / len(x)
 
 
-def _summed(parameters: _Parameters, x: Array, covariance: str) -> _Sums:
+def _summed(parameters: DeviceParameters, x: Array, covariance: str) -> _Sums:
     """All sums over rows, a few thousand rows at a time."""
     rows, features = x.shape
     components = len(parameters.weights)
@@ -88,7 +88,7 @@ def _summed(parameters: _Parameters, x: Array, covariance: str) -> _Sums:
     size = -(-rows // pieces)
     padded = jnp.pad(x, ((0, pieces * size - rows), (0, 0))).reshape(pieces, size, features)
     real = (jnp.arange(pieces * size) < rows).reshape(pieces, size)
-    score = _scores(parameters, covariance)
+    score = component_scores(parameters, covariance)
     shape = {"full": (components, features, features), "tied": (0,)}.get(covariance, (components, features))
 
     def add(sums: _Sums, piece: tuple[Array, Array]) -> tuple[_Sums, None]:
@@ -108,7 +108,7 @@ def _summed(parameters: _Parameters, x: Array, covariance: str) -> _Sums:
     return jax.lax.scan(add, _Sums(*zeros), (padded, real))[0]
 
 
-def _scores(parameters: _Parameters, covariance: str) -> Callable[[Array], Array]:
+def component_scores(parameters: DeviceParameters, covariance: str) -> Callable[[Array], Array]:
     """A function from rows to the log of weight times density of every component."""
     features = parameters.means.shape[1]
     constant = jnp.log(parameters.weights) - 0.5 * features * jnp.log(2 * jnp.pi)
@@ -151,7 +151,7 @@ def _scores(parameters: _Parameters, covariance: str) -> Callable[[Array], Array
     return full
 
 
-def _maximised(sums: _Sums, x: Array, covariance: str, regularisation: Array) -> _Parameters:
+def _maximised(sums: _Sums, x: Array, covariance: str, regularisation: Array) -> DeviceParameters:
     features = x.shape[1]
     # A component that nothing belongs to keeps a trace of weight, so that its mean is defined.
     counts = sums.counts + 10 * jnp.finfo(x.dtype).eps
@@ -167,7 +167,7 @@ def _maximised(sums: _Sums, x: Array, covariance: str, regularisation: Array) ->
         if covariance == "spherical":
             variances = jnp.broadcast_to(variances.mean(axis=1, keepdims=True), variances.shape)
         spread = jnp.maximum(variances, 0.0)[:, :, None] * eye[None]
-    return _Parameters(counts / counts.sum(), means, spread + regularisation * eye[None])
+    return DeviceParameters(counts / counts.sum(), means, spread + regularisation * eye[None])
 
 
-__all__ = ["KINDS", "Covariances", "MixtureParameters", "em_step"]
+__all__ = ["KINDS", "Covariances", "DeviceParameters", "MixtureParameters", "component_scores", "em_step"]
