@@ -15,10 +15,11 @@ from chainrule import models
 from chainrule.core.errors import ChainruleError, DivergedError
 from chainrule.data import load
 from chainrule.data.dataset import Data
-from chainrule.explain.methods.sample_comparison import RealExamples, real
 from chainrule.models.diffusion.generative import Generative
 from chainrule.train import fit
-from chainrule.train.scores.resemblance import HeldOutPoints
+from chainrule.train.generation.drawing import as_rows
+from chainrule.train.generation.real_examples import RealExamples, real_examples
+from chainrule.train.generation.transport import HeldOutRows
 
 NEVER = 10**9
 
@@ -40,15 +41,16 @@ class SinkhornDivergence(Measure):
     """For points, from the held-out ones; of real: as many training points."""
 
     def __init__(self, data: Data) -> None:
-        self.points = HeldOutPoints(data, data.test)
+        known = real_examples(data, data.test)
+        self.points = HeldOutRows(known.train, known.held_out)
 
     def of_real(self) -> float:
         """The mean over several sets."""
-        return self.points.distance_of_real[0]
+        return self.points.of_real(self.points.sinkhorn).value
 
     def of(self, samples: np.ndarray) -> float:
         """That of as many samples."""
-        return self.points.distance(samples)
+        return self.points.sinkhorn(as_rows(samples))
 
 
 @final
@@ -56,7 +58,7 @@ class KernelDistance(Measure):
     """For images, from the training examples, in the features of a classifier; of real: the held-out examples."""
 
     def __init__(self, data: Data) -> None:
-        self.examples: RealExamples = real(data)
+        self.examples: RealExamples = real_examples(data)
 
     def of_real(self) -> float:
         """Zero on average; this is where chance has put it."""
@@ -64,7 +66,7 @@ class KernelDistance(Measure):
 
     def of(self, samples: np.ndarray) -> float:
         """Unbiased, so below zero now and then."""
-        return self.examples.kernel_distance(samples.reshape(len(samples), -1).astype(np.float64)).value
+        return self.examples.kernel_distance(as_rows(samples)).value
 
 
 @final

@@ -1,5 +1,6 @@
 """`chainrule score`: the numbers that judge a trained model."""
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,25 @@ from chainrule.cli.options import Json, RunName, Settings
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
     from chainrule.train import Metric
+    from chainrule.train.generation.measures import Beside
 
-OWN = ("runs", "split", "data", "text", "stride", "n", "positive", "top", "calibrated", "k", *WORDS)
+OWN = (
+    "runs",
+    "split",
+    "data",
+    "text",
+    "stride",
+    "n",
+    "positive",
+    "top",
+    "calibrated",
+    "k",
+    "samples",
+    *WORDS,
+)
 _HOW = (
     "settings of score: split=test, data=OTHER, text=TEXT, n=5000, stride=32, positive=CLASS, top=3, calibrated=true, "
-    f"k=5000, {USAGE}, runs=DIR"
+    f"k=5000, samples=1000, {USAGE}, runs=DIR"
 )
 _SHOWN = 30
 """Classes, labels or outputs whose scores are shown one by one."""
@@ -29,8 +44,9 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     (texts: how far windows are apart), positive=CLASS (two classes: the one that is looked for; unless told the
     second), top=3 (classes: how often the true one is among the three likeliest; top=2,3 for several), calibrated=true
     (classes: how far probabilities can be trusted at a temperature fitted on the validation examples), k=5000 (models
-    with a latent variable: codes by which the likelihood of an example is estimated; 100 unless told), lora=RUN or
-    lora=FILE.safetensors (adapters of other runs to judge it with, lora_strength=1 times), runs=DIR.
+    with a latent variable: codes by which the likelihood of an example is estimated; 100 unless told), samples=500
+    (models that draw examples: how many are compared with real ones; unless told as many as are held out, 1000 at
+    most), lora=RUN or lora=FILE.safetensors (adapters of other runs to judge it with, lora_strength=1 times), runs=DIR.
     """
     from chainrule.cli.adapters import with_adapters
     from chainrule.cli.arguments import parse, take
@@ -48,7 +64,8 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     for word in given:
         if word not in OWN and not (word.startswith("data.") and "data" in given):
             raise unknown(word, OWN, _HOW)
-    stride, n, k = (_whole(given, *one) for one in (("stride", "tokens"), ("n", "examples"), ("k", "codes")))
+    counts = (("stride", "tokens"), ("n", "examples"), ("k", "codes"), ("samples", "examples to draw"))
+    stride, n, k, samples = (_whole(given, *one) for one in counts)
     folder = runs_folder(given.get("runs"))
     run = with_adapters(Run.open(find(wanted, folder)), given, folder)
     positive = given.get("positive")
@@ -63,9 +80,8 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
         split = given.get("split")
         untested = split is None and other is None and not len(run.data.test)
         part = "val" if untested else split
-        found = run.score(
-            part, data=other, stride=stride, n=n, positive=positive, top=top, calibrated=calibrated, k=k
-        )
+        judged = functools.partial(run.score, part, data=other, stride=stride, n=n, k=k, samples=samples)
+        found = judged(positive=positive, top=top, calibrated=calibrated)
     metrics = {name: metric.to_json() for name, metric in found.items()}
     what = "" if other is None else described(other)
     if json:
@@ -96,9 +112,11 @@ def show(found: "Mapping[str, Metric]") -> None:
     """Scores as a table, and those of each class, label or output as another below it."""
     from chainrule.cli import output
     from chainrule.core.formatting import short_number
+    from chainrule.train.generation.measures import beside_real
     from chainrule.train.scores import by_item
 
     whole, each = by_item(found)
+    whole, beside = beside_real(whole)
     rows = [
         [
             name,
@@ -111,6 +129,8 @@ def show(found: "Mapping[str, Metric]") -> None:
     ]
     columns = 5 if any(m.kind for m in whole.values()) else 4
     output.table(["metric", "value", "error", "unit", "is"][:columns], [row[:columns] for row in rows])
+    if beside:
+        _show_beside(beside)
     if not each:
         return
     measures = list(dict.fromkeys(measure for metrics in each.values() for measure in metrics))
@@ -124,10 +144,31 @@ def show(found: "Mapping[str, Metric]") -> None:
         output.show(f"and {len(each) - _SHOWN:,} more: --json gives all")
 
 
+def _show_beside(beside: "Mapping[str, Beside]") -> None:
+    """Numbers of samples with those of real examples beside them."""
+    from chainrule.cli import output
+    from chainrule.core.formatting import short_number
+
+    rows = [
+        [
+            name,
+            short_number(ours.value),
+            "" if ours.stderr is None else f"± {short_number(ours.stderr)}",
+            short_number(real.value),
+            "" if real.stderr is None else f"± {short_number(real.stderr)}",
+            ", ".join(filter(None, (ours.unit, ours.kind))),
+        ]
+        for name, (ours, real) in beside.items()
+    ]
+    output.show()
+    output.table(["samples beside real", "samples", "error", "real", "error", ""], rows)
+    output.show(f"on the basis of {next(iter(beside.values())).samples.basis}")
+
+
 def _shown(name: str, value: float) -> str:
     from chainrule.core.formatting import short_number
 
-    return f"{value:,.0f}" if name in ("examples", "support") else short_number(value)
+    return f"{value:,.0f}" if name in ("examples", "samples", "support") else short_number(value)
 
 
 def _wholes(text: str) -> tuple[int, ...]:

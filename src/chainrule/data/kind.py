@@ -59,6 +59,8 @@ class Kind(abc.ABC):
     """Whether an example is a text, `x` holding token numbers."""
     has_distances: ClassVar[bool] = False
     """Whether the distance between two examples means something, so that samples can be laid over the data."""
+    comparable: ClassVar[bool] = False
+    """Whether drawn examples can be compared with real ones: as vectors, or by what a network sees in them."""
     can_be_binary: ClassVar[bool] = False
     """Whether `binarize` makes zeros and ones out of it."""
     has_rows: ClassVar[bool] = False

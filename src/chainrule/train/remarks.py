@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from chainrule.train.generation.words import alarms
 from chainrule.train.scores.latents import collapsed, heavy_tailed, idle_levels
 from chainrule.train.scores.loss import overfitting
 from chainrule.train.scoring import Metric
@@ -13,7 +14,8 @@ def remarks(found: Mapping[str, Metric]) -> list[str]:
     >>> remarks({"accuracy": Metric(0.9)})
     []
     """
-    return list(filter(None, (overfitting(found), collapsed(found), idle_levels(found), heavy_tailed(found))))
+    said = (overfitting(found), collapsed(found), idle_levels(found), heavy_tailed(found), *alarms(found))
+    return list(filter(None, said))
 
 
 __all__ = ["remarks"]

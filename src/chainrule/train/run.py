@@ -333,6 +333,7 @@ class Run:
         top: Sequence[int] = (),
         calibrated: bool = False,
         k: int | None = None,
+        samples: int | None = None,
         **options: Any,
     ) -> Scores:
         """Every number the model's capabilities give on a split (test unless told), or on `n` of its examples.
@@ -342,7 +343,8 @@ class Run:
         apart. Bounds are estimated on 2,048 examples unless told otherwise. `positive` names the one of two classes
         that is looked for, the second unless told. `top=(3,)` asks how often the true class is among the three
         likeliest, `calibrated` what probabilities are worth at the `temperature`. `k` says by how many codes a model
-        with a latent variable estimates the likelihood of an example, 100 unless told.
+        with a latent variable estimates the likelihood of an example, 100 unless told, and `samples` how many
+        examples a model draws to be compared with real ones, 1,000 at most unless told.
         """
         if options and (data is None or isinstance(data, Data)):
             unknown = f"{next(iter(options))}: no such setting of score"
@@ -356,7 +358,7 @@ class Run:
         model, seed, part = self.model, self.settings.seed, split or "test"
         heat = self.temperature().value if calibrated else None
         judged = functools.partial(scores.score, model, found, part, seed=seed, stride=stride, n=n)
-        return judged(positive=positive, top=top, temperature=heat, k=k)
+        return judged(positive=positive, top=top, temperature=heat, k=k, samples=samples)
 
     def temperature(self) -> Temperature:
         """The temperature that makes probabilities of classes honest, fitted on the validation examples once."""

@@ -4,13 +4,15 @@ Everything is computed example by example and reduced once over the whole split,
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.core import notebook
+from chainrule.core.errors import ArgumentError
+from chainrule.core.quoting import plain
 from chainrule.core.types import Key
 from chainrule.data import targets
 from chainrule.data.dataset import Data
@@ -32,6 +34,8 @@ class Metric:
     stderr: float | None = None
     kind: str = ""
     """Of likelihoods: whether the number is exact, a bound or an estimate, and how it was come by."""
+    basis: str = ""
+    """Of distances of samples: how many were compared, and in which features; only numbers of one basis compare."""
 
     def __str__(self) -> str:
         error = f" ± {self.stderr:.2g}" if self.stderr is not None else ""
@@ -39,8 +43,27 @@ class Metric:
         return f"{self.value:.4g}{error}{' ' + self.unit if self.unit else ''}{said}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; of numbers that are no likelihoods without a kind."""
-        return {name: value for name, value in asdict(self).items() if name != "kind" or value}
+        """Plain values, without a kind or a basis where there is none."""
+        return {name: value for name, value in asdict(self).items() if name not in ("kind", "basis") or value}
+
+
+def check_comparable(name: str, found: Mapping[str, Metric]) -> None:
+    """Raise where a number of several runs, by their names, does not rest on the same basis.
+
+    >>> few, many = (Metric(1.0, basis=f"{n} samples") for n in (100, 500))
+    >>> check_comparable("kernel_distance", {"one": few, "other": many})
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: kernel_distance of one (100 samples) and of other (500 samples) do not compare
+           score all of them with the same number of samples, on the same data, on one machine
+    """
+    (first, one), *others = found.items()
+    for run, metric in others:
+        if metric.basis != one.basis:
+            raise ArgumentError(
+                f"{name} of {plain(first)} ({one.basis or 'no samples'}) and of {plain(run)} "
+                f"({metric.basis or 'no samples'}) do not compare",
+                remedy="score all of them with the same number of samples, on the same data, on one machine",
+            )
 
 
 @final
@@ -74,6 +97,8 @@ class Evaluation:
     """Classes: a temperature at which probabilities are judged too."""
     k: int | None = None
     """Latent variables: codes by which the likelihood of an example is estimated; 100 unless given."""
+    samples: int | None = None
+    """Models that sample: examples they draw to be compared with real ones; as many as suit the data unless given."""
 
 
 @final
@@ -156,4 +181,14 @@ def predictions(evaluation: Evaluation) -> np.ndarray:
     )
 
 
-__all__ = ["Evaluation", "Judged", "Metric", "Score", "Scores", "mean", "of_predictions", "predictions"]
+__all__ = [
+    "Evaluation",
+    "Judged",
+    "Metric",
+    "Score",
+    "Scores",
+    "check_comparable",
+    "mean",
+    "of_predictions",
+    "predictions",
+]

@@ -10,7 +10,6 @@ import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError, DivergedError
 from chainrule.core.types import Array
-from chainrule.explain.methods.sample_distances import kernel_distance
 from chainrule.models.diffusion import inversion, samplers, schedules
 from chainrule.models.diffusion.denoiser import Denoiser, DenoiserEstimate
 from chainrule.models.diffusion.denoisers.guided import ClassifierGuided, guided
@@ -40,6 +39,7 @@ from chainrule.models.diffusion.samplers import (
     walk,
 )
 from chainrule.probability.monte_carlo.langevin import langevin
+from chainrule.probability.samples import kernel_distance
 
 KEY = jax.random.key(3)
 

@@ -1,4 +1,4 @@
-"""Distances between samples and real rows against other routes: SciPy's matrix root, loops, scikit-learn's neighbours."""
+"""Distances between samples and real rows by other routes: SciPy, loops over pairs, scikit-learn."""
 
 import itertools
 

@@ -33,6 +33,7 @@ class ImageKind(Kind):
     noun: ClassVar[str] = "images"
     sample_count: ClassVar[int] = 100
     spatial: ClassVar[bool] = True
+    comparable: ClassVar[bool] = True
     can_be_binary: ClassVar[bool] = True
     axes: ClassVar[tuple[int, ...]] = (3, 4)
 

@@ -27,6 +27,7 @@ class PointsKind(Kind):
     noun: ClassVar[str] = "points"
     sample_count: ClassVar[int] = 1000
     has_distances: ClassVar[bool] = True
+    comparable: ClassVar[bool] = True
     can_be_binary: ClassVar[bool] = True
     has_rows: ClassVar[bool] = True
     axes: ClassVar[tuple[int, ...]] = (1, 2)

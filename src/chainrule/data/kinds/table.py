@@ -26,6 +26,7 @@ class TableKind(Kind):
 
     noun: ClassVar[str] = "rows of a table"
     sample_count: ClassVar[int] = 10
+    comparable: ClassVar[bool] = True
     can_be_binary: ClassVar[bool] = True
     has_rows: ClassVar[bool] = True
     axes: ClassVar[tuple[int, ...]] = (1, 2)

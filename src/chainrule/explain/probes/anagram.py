@@ -10,10 +10,11 @@ from chainrule.core import random
 from chainrule.core.pictures import Images, Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.sample_comparison import is_image_diffusion, real
+from chainrule.explain.methods.denoisers import is_image_diffusion
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasViews, Model
 from chainrule.train import Run
+from chainrule.train.generation.real_examples import real_examples
 
 _SHOWN = 10
 
@@ -45,7 +46,7 @@ def examine(run: Run, data: Data, settings: AnagramSettings) -> Outcome:
         steps=settings.steps,
     )
     turned = model.in_view(drawn, settings.view)
-    judge = real(data).judge
+    judge = real_examples(data).judge
     names = (settings.first, settings.second)
     numbers = [int(model.conditions(name, 1)[0]) for name in names]
     said = [judge.probabilities(np.asarray(x, np.float64).reshape(settings.n, -1)) for x in (drawn, turned)]

@@ -18,10 +18,10 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.data.text import captions
-from chainrule.explain.methods.reference_classifier import trained
 from chainrule.explain.protocol import NonNegative, Outcome, Probe, Settings
 from chainrule.models.protocol import HasDenoiser, Model
 from chainrule.train import Run
+from chainrule.train.generation.reference_classifier import trained
 
 _MOST = 10_000
 """Training images the judge sees."""

@@ -8,7 +8,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Lines
 from chainrule.data.dataset import Data
-from chainrule.explain.methods.sample_comparison import is_image_diffusion
+from chainrule.explain.methods.denoisers import is_image_diffusion
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasDenoiser
 from chainrule.networks.pictures.denoising import film, strip

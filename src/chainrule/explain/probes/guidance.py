@@ -5,13 +5,17 @@ from typing import final
 import numpy as np
 from pydantic import Field
 
+from chainrule.core import random
 from chainrule.core.pictures import Images, Lines, Picture
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
-from chainrule.explain.methods.sample_comparison import draw, is_class_diffusion, real
-from chainrule.explain.methods.sample_distances import spread
+from chainrule.explain.methods.denoisers import is_class_diffusion
 from chainrule.explain.protocol import NonNegative, Outcome, Probe, Settings
+from chainrule.models.protocol import HasDenoiser
+from chainrule.probability.samples import spread
 from chainrule.train import Run
+from chainrule.train.generation.drawing import as_rows
+from chainrule.train.generation.real_examples import real_examples
 
 
 @final
@@ -28,15 +32,17 @@ class GuidanceSettings(Settings):
 
 def examine(run: Run, data: Data, settings: GuidanceSettings) -> Outcome:
     """The same noise denoised under every weight."""
-    known = real(data)
-    whole = spread(known.features(known.train), known.train_y)
+    model, known = run.model, real_examples(data)
+    assert isinstance(model, HasDenoiser)
+    whole = spread(known.judge.features(known.train), known.train_y)
+    labels = np.arange(settings.n, dtype=np.int32) % model.classes
     accuracies, spreads, shown = [], [], []
     for weight in settings.weights:
-        drawn, labels = draw(run, settings.n, settings.seed, guidance=weight, steps=settings.steps)
-        assert labels is not None
-        flat = drawn.reshape(len(drawn), -1).astype(np.float64)
+        walk = {"guidance": weight, "steps": settings.steps, "condition": labels}
+        drawn = np.asarray(model.sample(random.key(settings.seed, "probe"), settings.n, **walk))
+        flat = as_rows(drawn)
         accuracies.append(known.judge.accuracy(flat, labels))
-        spreads.append(spread(known.features(flat), labels) / whole)
+        spreads.append(spread(known.judge.features(flat), labels) / whole)
         shown.append(drawn[: min(10, known.classes)])
     weights = np.asarray(settings.weights)
     lines: list[Picture] = [

@@ -12,11 +12,11 @@ from chainrule.core.errors import check_choice
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.sample_comparison import real
-from chainrule.explain.methods.sample_distances import DistanceEstimate
 from chainrule.explain.protocol import Count, Outcome, Probe, Settings
 from chainrule.models.protocol import HasSamplers, Model
+from chainrule.probability.samples import DistanceEstimate
 from chainrule.train import Run
+from chainrule.train.generation.real_examples import real_examples
 
 _FLOW = "dpm-solver"
 """The sampler that stands for the flow."""
@@ -67,7 +67,7 @@ def examine(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
     steps = min(max(_FINE[0], 2 * max(settings.evaluations)), _FINE[1])
     total = steps + len(names) * sum(settings.evaluations)
     fine = walk("the flow", _FLOW, steps)
-    examples = real(data)
+    examples = real_examples(data)
     found: dict[str, list[_Walked]] = {}
     drawn: dict[str, np.ndarray] = {}
     for name in names:

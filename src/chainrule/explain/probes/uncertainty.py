@@ -12,7 +12,7 @@ from chainrule.core import random
 from chainrule.core.pictures import Images, Lines
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.sample_comparison import is_image_diffusion
+from chainrule.explain.methods.denoisers import is_image_diffusion
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasDenoiser, Model
 from chainrule.train import Run

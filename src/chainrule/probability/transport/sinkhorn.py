@@ -67,9 +67,7 @@ def sinkhorn_divergence(x: Any, y: Any, epsilon: float | None = None) -> Diverge
             raise ArgumentError(f"sinkhorn_divergence: {name} has entries that are not finite")
     first, second = jnp.asarray(one), jnp.asarray(other)
     if epsilon is None:
-        epsilon = max(
-            _SHARE * float(squared_distances(first, second).mean()), float(np.finfo(np.float32).tiny)
-        )
+        epsilon = max(_SHARE * _mean_cost(one, other), float(np.finfo(np.float32).tiny))
     if not epsilon > 0:
         raise ArgumentError(f"epsilon={epsilon}: the weight of the entropy is positive")
     plans = (entropic(first, second, epsilon), *(entropic_to_itself(a, epsilon) for a in (first, second)))
@@ -82,6 +80,13 @@ def sinkhorn_divergence(x: Any, y: Any, epsilon: float | None = None) -> Diverge
         )
     cost, own, others = (float(plan.cost) for plan in plans)
     return Divergence(cost - own / 2 - others / 2, epsilon)
+
+
+def _mean_cost(x: np.ndarray, y: np.ndarray) -> float:
+    """The mean squared distance of all pairs, by the moments of both sets: no array of all differences."""
+    first, second = (np.asarray(points, np.float64) for points in (x, y))
+    spread = first.var(axis=0).sum() + second.var(axis=0).sum()
+    return float(spread + np.square(first.mean(axis=0) - second.mean(axis=0)).sum())
 
 
 @jax.jit

@@ -19,6 +19,7 @@ from chainrule.data.splits import Subset
 from chainrule.data.text.packing import Packed
 from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import HasLatents, Model
+from chainrule.train.generation.drawing import can_be_judged
 from chainrule.train.scoring import Evaluation, Judged, Metric, Score, Scores
 
 ESTIMATED = 2048
@@ -52,6 +53,7 @@ def score(
     top: Sequence[int] = (),
     temperature: float | None = None,
     k: int | None = None,
+    samples: int | None = None,
 ) -> Scores:
     """Every number there is for a model on a split, or on `n` of its examples drawn at random.
 
@@ -60,6 +62,7 @@ def score(
     for texts, see `train.surprisal`; `positive` names the one of two classes that is looked for; `top` says among how
     many of the likeliest classes the true one is looked for; at a `temperature` probabilities are judged too. `k` is
     for models with a latent variable: codes by which the likelihood of each example is estimated, 100 unless told.
+    `samples` is for models that draw examples: how many are compared with real ones, 1,000 at most unless told.
     """
     whole = data.examples(split)
     if n is not None and n < 1:
@@ -67,12 +70,16 @@ def score(
     if n is not None and isinstance(whole, Windows | Packed):
         raise ArgumentError(f"n={n}: texts are read as a whole", remedy="leave n out; stride= is for texts")
     key = random.key(seed, "score")
-    asked = stride, positive, tuple(top), temperature, k
+    asked = stride, positive, tuple(top), temperature, k, samples
     evaluation = Evaluation(eqx.nn.inference_mode(model), data, whole, len(whole), key, *asked)
     chosen = [one for one in map(get, names()) if one.applies(evaluation)]
     if stride is not None and not any(one.strided for one in chosen):
         raise ArgumentError(
             f"stride={stride}: only models that predict text token by token are read in strides"
+        )
+    if samples is not None and not can_be_judged(model, data.schema):
+        raise ArgumentError(
+            f"samples={samples}: only models that draw points, images or rows of tables are judged by their samples"
         )
     if k is not None and k < 2:
         raise ArgumentError(f"k={k}: at least two codes of each example are needed")

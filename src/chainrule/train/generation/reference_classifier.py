@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from chainrule.core.checks import check_class_numbers
 from chainrule.core.errors import ArgumentError
@@ -95,8 +95,24 @@ def trained(
     check_class_numbers("trained", "y", y, classes)
     start, walk = jax.random.split(jax.random.key(seed))
     judge = ReferenceClassifier(x, classes, width, start)
-    rows, labels = judge.inside(x), jnp.asarray(y)
-    optimizer = optax.adamw(optax.cosine_decay_schedule(_RATE, steps), weight_decay=_DECAY)
+    rows = judge.inside(x)
+    layers = _descended(judge, rows, jnp.asarray(y), jax.random.split(walk, steps))
+    judge = eqx.tree_at(lambda j: j.layers, judge, layers)
+    hidden = _hidden(judge, rows)
+    seen = jnp.stack([hidden.mean(axis=0), jnp.maximum(hidden.std(axis=0), 1e-6)])
+    made: ReferenceClassifier = eqx.tree_at(lambda j: j.seen, judge, seen)
+    return made
+
+
+@jax.jit
+def _descended(
+    judge: ReferenceClassifier,
+    rows: Float[Array, "examples features"],
+    labels: Int[Array, " examples"],
+    keys: Shaped[Array, " steps"],
+) -> Tree:
+    """The layers of the judge after a step for each key."""
+    optimizer = optax.adamw(optax.cosine_decay_schedule(_RATE, len(keys)), weight_decay=_DECAY)
 
     def loss(layers: Tree, key: Key) -> Scalar:
         choose, blur = jax.random.split(key)
@@ -105,21 +121,12 @@ def trained(
         logits = layers[2](_hidden(eqx.tree_at(lambda j: j.layers, judge, layers), noisy))
         return optax.softmax_cross_entropy_with_integer_labels(logits, labels[some]).mean()
 
-    @jax.jit
-    def run(layers: Tree) -> Tree:
-        def step(carry: tuple[Tree, Tree], key: Key) -> tuple[tuple[Tree, Tree], None]:
-            layers, state = carry
-            change, state = optimizer.update(jax.grad(loss)(layers, key), state, layers)
-            return (optax.apply_updates(layers, change), state), None
+    def step(carry: tuple[Tree, Tree], key: Key) -> tuple[tuple[Tree, Tree], None]:
+        layers, state = carry
+        change, state = optimizer.update(jax.grad(loss)(layers, key), state, layers)
+        return (optax.apply_updates(layers, change), state), None
 
-        keys = jax.random.split(walk, steps)
-        return jax.lax.scan(step, (layers, optimizer.init(layers)), keys)[0][0]
-
-    judge = eqx.tree_at(lambda j: j.layers, judge, run(judge.layers))
-    hidden = _hidden(judge, rows)
-    seen = jnp.stack([hidden.mean(axis=0), jnp.maximum(hidden.std(axis=0), 1e-6)])
-    made: ReferenceClassifier = eqx.tree_at(lambda j: j.seen, judge, seen)
-    return made
+    return jax.lax.scan(step, (judge.layers, optimizer.init(judge.layers)), keys)[0][0]
 
 
 __all__ = ["ReferenceClassifier", "trained"]

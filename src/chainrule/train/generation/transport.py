@@ -1,0 +1,54 @@
+"""Optimal transport between samples and held-out rows, and between these and as many training rows."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+
+from chainrule.probability.samples import DistanceEstimate
+from chainrule.probability.transport import sinkhorn_divergence, sliced_wasserstein
+from chainrule.train.generation.features import Examples
+
+_MOST = 1000
+"""Rows of each set at most."""
+_SETS = 4
+"""Sets of training rows at most."""
+
+
+@final
+class HeldOutRows:
+    """Held-out rows that sets of as many samples, or of training rows, are compared with, by one epsilon."""
+
+    def __init__(self, train: Examples, held_out: Examples, most: int = _MOST) -> None:
+        self.count = min(len(held_out), len(train), most, _MOST)
+        # Rows stand in the order of their source, which may be that of their classes.
+        chosen = np.sort(np.random.default_rng(0).permutation(len(held_out))[: self.count])
+        self._rows = np.asarray(held_out[chosen], np.float32)
+        shuffled = np.random.default_rng(1).permutation(len(train))
+        starts = range(0, len(train) - self.count + 1, self.count)
+        self._sets = [np.asarray(train[shuffled[i : i + self.count]], np.float32) for i in starts][:_SETS]
+
+    @functools.cached_property
+    def _epsilon(self) -> float:
+        return sinkhorn_divergence(self._sets[0], self._rows).epsilon
+
+    def sinkhorn(self, samples: Examples) -> float:
+        """Sinkhorn divergence of samples from the rows, in squares of their units."""
+        return sinkhorn_divergence(self._some(samples), self._rows, self._epsilon).value
+
+    def sliced(self, samples: Examples) -> float:
+        """Sliced 2-Wasserstein distance of samples from the rows, in their units."""
+        return float(sliced_wasserstein(self._some(samples), self._rows))
+
+    def of_real(self, distance: Callable[[Examples], float]) -> DistanceEstimate:
+        """One of the two for sets of training rows: the mean, and its standard error."""
+        found = [distance(rows) for rows in self._sets]
+        return DistanceEstimate(float(np.mean(found)), float(np.std(found) / math.sqrt(len(found))))
+
+    def _some(self, samples: Examples) -> Examples:
+        return np.asarray(samples[: self.count], np.float32)
+
+
+__all__ = ["HeldOutRows"]

@@ -1,0 +1,115 @@
+"""What the numbers of samples say in words, where a person should not miss it."""
+
+from collections.abc import Mapping
+
+from chainrule.train.generation.measures import OF_REAL
+from chainrule.train.scoring import Metric
+
+_HALF = 0.5
+_COPIED = 0.01
+"""Share of samples, beyond that of held-out examples, that may be copies."""
+
+
+def alarms(found: Mapping[str, Metric]) -> list[str]:
+    """One sentence or two for each thing that is wrong with samples; none where all is well.
+
+    >>> alarms({"training_copies": Metric(0.0), "training_copies_of_real": Metric(0.0)})
+    []
+    """
+    return list(filter(None, (not_finite(found), few(found), collapsed(found), copied(found))))
+
+
+def not_finite(found: Mapping[str, Metric]) -> str:
+    """That some samples are no numbers, so that nothing else was measured.
+
+    >>> not_finite({"finite_samples": Metric(0.5)})[:47]
+    '50.0 % of the samples are not finite, and the r'
+    """
+    if "finite_samples" not in found:
+        return ""
+    share = 100 * (1 - found["finite_samples"].value)
+    return (
+        f"{share:.1f} % of the samples are not finite, and the rest was not judged. Train with a lower learning "
+        "rate, or take an earlier checkpoint"
+    )
+
+
+def few(found: Mapping[str, Metric]) -> str:
+    """That there are fewer samples than features, so that their covariance has directions nobody saw.
+
+    >>> few({"samples": Metric(20), "sample_features": Metric(64)})[:12]
+    'few samples:'
+    """
+    if not {"samples", "sample_features"} <= found.keys():
+        return ""
+    samples, features = found["samples"].value, found["sample_features"].value
+    if samples >= features:
+        return ""
+    return (
+        f"few samples: the Fréchet distance compares covariances of {features:.0f} features by {samples:.0f} samples. "
+        f"Ask for more than {features:.0f}: samples={4 * int(features)}"
+    )
+
+
+def collapsed(found: Mapping[str, Metric]) -> str:
+    """That samples leave out more than half of what they should reach, what that looks like, and what helps.
+
+    >>> collapsed({"modes_found": Metric(3), "modes_found_of_real": Metric(8), "high_quality_share": Metric(0.9)})[:33]
+    'collapse: samples reach 3 of 8 mo'
+    """
+    for name, what in (("modes_found", "modes"), ("classes_found", "classes"), ("sample_coverage", "")):
+        real = found.get(f"{name}{OF_REAL}")
+        if real is None or found[name].value >= _HALF * real.value:
+            continue
+        reached = (
+            f"samples reach {found[name].value:.0f} of {real.value:.0f} {what}"
+            if what
+            else f"samples reach {100 * found[name].value:.0f} % of the training examples, where as many held-out ones "
+            f"reach {100 * real.value:.0f} %"
+        )
+        return f"{_which(found)}: {reached}. {_help(found)}"
+    return ""
+
+
+def _on_data(found: Mapping[str, Metric]) -> bool:
+    """Whether samples are where the data are, as far as that was measured."""
+    for name in ("high_quality_share", "sample_precision"):
+        if name in found:
+            real = found.get(f"{name}{OF_REAL}", Metric(1.0)).value
+            return found[name].value >= _HALF * real
+    return True
+
+
+def _which(found: Mapping[str, Metric]) -> str:
+    return "collapse" if _on_data(found) else "off the data"
+
+
+def _help(found: Mapping[str, Metric]) -> str:
+    if not _on_data(found):
+        return "Most are not where the data are: train longer, or use a larger model"
+    return (
+        "What they draw is like the data, but always the same: train longer with a lower learning rate or larger "
+        "batches, draw with less guidance or a higher temperature, or, of two networks that play against each other, "
+        "penalise the gradients of the judging one"
+    )
+
+
+def copied(found: Mapping[str, Metric]) -> str:
+    """That samples are training examples, more often than held-out examples are.
+
+    >>> copied({"training_copies": Metric(0.2), "training_copies_of_real": Metric(0.0)})[:42]
+    'copies: 20.0 % of the samples are training'
+    """
+    name = "training_copies"
+    if name not in found:
+        return ""
+    share, real = found[name].value, found[f"{name}{OF_REAL}"].value
+    if share <= real + _COPIED:
+        return ""
+    return (
+        f"copies: {100 * share:.1f} % of the samples are training examples, of held-out examples {100 * real:.1f} %. "
+        "Distances from the data say nothing then: use more data, a smaller model or fewer steps"
+    )
+
+
+__all__ = ["alarms", "collapsed", "copied", "few", "not_finite"]

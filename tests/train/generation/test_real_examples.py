@@ -1,0 +1,81 @@
+"""Real examples, their judge and their features."""
+
+import numpy as np
+import pytest
+
+from chainrule import data
+from chainrule.data.splits import Subset
+from chainrule.train.generation.features import DataThemselves, RandomConvolutions
+from chainrule.train.generation.real_examples import RealExamples, real_examples
+
+DRAW = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def digits() -> RealExamples:
+    return real_examples(data.load("digits"))
+
+
+def test_classes_of_samples_come_by_their_frequency_and_held_out_ones_are_known_to_be_stratified() -> None:
+    noise = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [160, 40])
+    known = real_examples(data.from_arrays(noise.normal(size=(200, 3)), labels))
+    drawn = known.drawn_classes(2000, 0)
+    assert drawn is not None
+    assert drawn.mean() == pytest.approx(0.2, abs=0.03)
+    np.testing.assert_array_equal(known._strata(), known.held_out_y)
+
+
+def test_of_training_examples_every_second_one_stands_for_held_out_ones() -> None:
+    points = data.load("moons", n=100)
+    for part in (points.train, Subset.drawn(points.train, 10)):
+        known = real_examples(points, part)
+        assert (len(known.train), len(known.held_out)) == (40, 40)
+        assert np.linalg.norm(known.train[:, None] - known.held_out[None], axis=-1).min() > 0
+        assert known.said
+
+
+def test_the_judge_of_digits_is_right_about_those_it_never_saw_and_has_features_of_one_size(
+    digits: RealExamples,
+) -> None:
+    known = digits
+    assert known.held_out_y is not None
+    assert known.judge.accuracy(known.held_out, known.held_out_y) > 0.96
+    np.testing.assert_allclose(known.judge.probabilities(known.held_out).sum(axis=1), 1, rtol=1e-5)
+    features = known.features(known.train)
+    np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(features.std(axis=0), 1, atol=1e-3)
+    # Digits without some of the classes are another distribution; so are digits with a little noise.
+    noisy = np.clip(known.held_out + 0.3 * DRAW.normal(size=known.held_out.shape), 0, 1)
+    usual = abs(known.kernel_distance(known.held_out).value)
+    assert known.kernel_distance(known.held_out[known.held_out_y < 5]).value > 3 * usual
+    assert known.kernel_distance(noisy).value > 3 * usual
+
+
+def test_the_same_examples_make_the_same_features_and_others_do_not(digits: RealExamples) -> None:
+    again = real_examples(data.load("digits"))
+    assert again.features.hash == digits.features.hash
+    assert again.judge is digits.judge  # trained once
+    other = real_examples(data.load("digits", seed=1))
+    assert DataThemselves(other.train).hash != DataThemselves(digits.train).hash
+
+
+def test_random_convolutions_tell_images_apart_and_are_always_the_same(digits: RealExamples) -> None:
+    shape = digits.schema.shape
+    one, other = (RandomConvolutions(digits.train, shape) for _ in range(2))
+    assert one.hash == other.hash
+    np.testing.assert_array_equal(one(digits.held_out), other(digits.held_out))
+    seen = one(digits.train)
+    assert seen.shape == (len(digits.train), one.size)
+    np.testing.assert_allclose(seen.mean(axis=0), 0, atol=1e-9)
+    assert set(np.round(seen.std(axis=0), 6)) <= {0.0, 1.0}  # a channel that is never lit says nothing
+    blurred = one(digits.held_out * 0.5)
+    assert np.abs(blurred.mean(axis=0)).mean() > 3 * np.abs(one(digits.held_out).mean(axis=0)).mean()
+
+
+def test_images_without_classes_are_compared_by_random_convolutions_and_vectors_as_they_are() -> None:
+    images = data.from_arrays(DRAW.random((60, 8, 8)))
+    assert isinstance(real_examples(images).features, RandomConvolutions)
+    points = real_examples(data.load("moons", n=100))
+    assert isinstance(points.features, DataThemselves)
+    np.testing.assert_array_equal(points.features(points.train), points.train)
