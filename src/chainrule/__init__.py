@@ -16,13 +16,37 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 # Areas reachable as attributes, and the handful of names that live at the top.
-_AREAS = ("core", "data", "derive", "explain", "kernels", "models", "nn", "probability", "report", "train")
+_AREAS = (
+    "core",
+    "data",
+    "derive",
+    "explain",
+    "information",
+    "kernels",
+    "models",
+    "nn",
+    "probability",
+    "report",
+    "train",
+)
 _NAMES = {"fit": "chainrule.api", "Run": "chainrule.api", "summary": "chainrule.api"}
 
 __all__ = [*_AREAS, *_NAMES, "__version__"]
 
 if TYPE_CHECKING:
-    from chainrule import core, data, derive, explain, kernels, models, nn, probability, report, train
+    from chainrule import (
+        core,
+        data,
+        derive,
+        explain,
+        information,
+        kernels,
+        models,
+        nn,
+        probability,
+        report,
+        train,
+    )
     from chainrule.api import Run, fit, summary
 
 

@@ -36,7 +36,11 @@ LAYERS = {
     "studio": 6,
 }
 # Usable alone: importing one never loads the layers that train and serve.
-ALONE = [area for area in ("derive", "nn", "probability", "networks", "kernels") if (SOURCE / area).is_dir()]
+ALONE = [
+    area
+    for area in ("derive", "nn", "probability", "networks", "information", "kernels")
+    if (SOURCE / area).is_dir()
+]
 # The command line starts the studio, and both offer what the one-call Python interface offers.
 ALSO = {("cli", "studio"), ("cli", "api"), ("studio", "api")}
 
