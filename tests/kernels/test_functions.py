@@ -32,6 +32,7 @@ from chainrule.kernels import (
     check,
 )
 from chainrule.kernels.kernel import _gram
+from chainrule.kernels.regression import KernelRidge
 
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "rbf": lambda: RBF(0.8),
@@ -230,3 +231,10 @@ def test_derivatives_pass_through_tiles() -> None:
         for block in (7, 2)
     )
     np.testing.assert_allclose(float(tiled), float(whole), rtol=1e-12)
+
+
+def test_a_matrix_of_double_precision_is_not_rounded_where_single_is_the_default() -> None:
+    matrix = np.array([[1.0, 1.0 - 1e-9], [1.0 - 1e-9, 1.0]])
+    with jax.enable_x64(False):
+        fitted = KernelRidge(Precomputed(matrix), 0.0).fit([[0], [1]], [1.0, -1.0])
+    np.testing.assert_allclose(fitted.coefficients, [1e9, -1e9], rtol=1e-6)  # type: ignore[union-attr]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -142,15 +143,17 @@ class Composed(ChecksPoints):
 class Precomputed(ChecksPoints):
     """A matrix of similarities of known items; a point is the number of an item.
 
+    What NumPy holds stays as precise as it is: rounded to single precision a Gram matrix need not be one any more.
+
     >>> items = Precomputed([[1.0, 0.5], [0.5, 1.0]])
     >>> items.gram([0, 1], [1]).tolist()
     [[0.5], [1.0]]
     """
 
-    matrix: Float[Array, "items items"]
+    matrix: Float[Array, "items items"] | Float[np.ndarray, "items items"]
 
     def __init__(self, matrix: Any) -> None:
-        self.matrix = floating(matrix)
+        self.matrix = floating(matrix) if isinstance(matrix, jax.Array) else np.asarray(matrix, np.float64)
         if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
             raise ArgumentError(f"Precomputed(matrix): needs a square matrix, not shape {self.matrix.shape}")
 
@@ -177,11 +180,11 @@ class Precomputed(ChecksPoints):
         )
 
     def tile(self, x: Points, y: Float[Array, "columns features"]) -> Float[Array, "rows columns"]:
-        return self.matrix[self._numbers(x)][:, self._numbers(y)]
+        return jnp.asarray(self.matrix)[self._numbers(x)][:, self._numbers(y)]
 
     def diagonal(self, x: Points) -> Float[Array, " rows"]:
         numbers = self._numbers(x)
-        return self.matrix[numbers, numbers]
+        return jnp.asarray(self.matrix)[numbers, numbers]
 
 
 def as_kernel(value: Kernel | float) -> Kernel:

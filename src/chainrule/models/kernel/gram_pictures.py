@@ -1,5 +1,7 @@
 """Pictures of Gram matrices: which examples a kernel takes for alike, and how many directions it tells apart."""
 
+from collections.abc import Callable
+
 import jax
 import numpy as np
 from jaxtyping import Float
@@ -18,7 +20,11 @@ _DECOMPOSED = 600
 """Examples whose Gram matrix is decomposed."""
 
 
-def similarities(kernel: Kernel, data: Data) -> Heatmap:
+Gram = Callable[[Float[np.ndarray, "rows features"]], Float[np.ndarray, "rows rows"]]
+"""The kernel matrix of examples as rows."""
+
+
+def similarities(gram: Gram, data: Data) -> Heatmap:
     """The kernel of training examples, sorted by class or by value."""
     target = targets.of(data.schema)
     some = keeping.spread(len(data.train), _SHOWN)
@@ -36,17 +42,17 @@ def similarities(kernel: Kernel, data: Data) -> Heatmap:
         "Which examples the kernel takes for alike",
         "training example",
         "training example",
-        gram(kernel, rows(batch.x)[order]),
+        gram(rows(batch.x)[order]),
         rows=names,
         columns=names,
         caption=f"{len(some)} training examples{', ' + by if by else ''}.",
     )
 
 
-def spectrum(kernel: Kernel, data: Data) -> Lines:
-    """Eigenvalues of the Gram matrix in shares of their sum, with the effective rank."""
-    some = keeping.spread(len(data.train), _DECOMPOSED)
-    values = np.maximum(np.linalg.eigvalsh(gram(kernel, rows(data.train.batch(some).x)))[::-1], 0.0)
+def spectrum(gram: Gram, data: Data, most: int = _DECOMPOSED) -> Lines:
+    """Eigenvalues of the Gram matrix of so many examples in shares of their sum, with the effective rank."""
+    some = keeping.spread(len(data.train), min(most, _DECOMPOSED))
+    values = np.maximum(np.linalg.eigvalsh(gram(rows(data.train.batch(some).x)))[::-1], 0.0)
     shares = values / values.sum()
     rank = effective_rank(shares)
     shown = shares > 1e-12
@@ -74,10 +80,14 @@ def effective_rank(shares: Float[np.ndarray, " values"]) -> float:
     return float(np.exp(-(known * np.log(known)).sum()))
 
 
-def gram(kernel: Kernel, x: Float[np.ndarray, "rows features"]) -> Float[np.ndarray, "rows rows"]:
-    """The Gram matrix in double precision."""
-    with jax.enable_x64(True):
-        return np.asarray(widened(kernel).gram(x))
+def exactly(kernel: Kernel) -> Gram:
+    """Gram matrices of a kernel in double precision."""
+
+    def gram(x: Float[np.ndarray, "rows features"]) -> Float[np.ndarray, "rows rows"]:
+        with jax.enable_x64(True):
+            return np.asarray(widened(kernel).gram(x))
+
+    return gram
 
 
-__all__ = ["effective_rank", "gram", "similarities", "spectrum"]
+__all__ = ["Gram", "effective_rank", "exactly", "similarities", "spectrum"]

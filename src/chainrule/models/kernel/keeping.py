@@ -4,7 +4,7 @@ from typing import Literal
 
 import jax
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from chainrule.core.types import Key
 from chainrule.data.batches import Batch
@@ -27,10 +27,22 @@ def drawn(key: Key, there: int, kept: int) -> Int[np.ndarray, " kept"]:
 
 
 def part(examples: Batch, key: Key, kept: int) -> Batch:
-    """The examples that are kept, as arrays of the host."""
-    some = drawn(key, len(examples.x), kept)
+    """The examples that are kept, as arrays of the host; those of weight zero are not among them."""
+    there = np.arange(len(examples.x))
+    if examples.weights is not None:
+        there = there[np.asarray(examples.weights) > 0]
+    some = there[drawn(key, len(there), kept)]
     chosen: Batch = jax.tree.map(lambda a: np.asarray(a)[some], examples)
     return chosen
+
+
+def filled(found: Float[np.ndarray, "rows ..."], room: int) -> Float[np.ndarray, "room ..."]:
+    """Rows of a model, and zeros where it has room for more.
+
+    >>> filled(np.ones((1, 2)), 2).tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
+    return np.concatenate([found, np.zeros((room - len(found), *found.shape[1:]))])
 
 
 def spread(there: int, most: int) -> Int[np.ndarray, " some"]:
@@ -42,4 +54,4 @@ def spread(there: int, most: int) -> Int[np.ndarray, " some"]:
     return np.linspace(0, there - 1, min(most, there)).astype(int)
 
 
-__all__ = ["drawn", "part", "room", "spread"]
+__all__ = ["drawn", "filled", "part", "room", "spread"]

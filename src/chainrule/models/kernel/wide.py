@@ -9,19 +9,18 @@ out for them.
 import abc
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
-import scipy.special
 from jaxtyping import Bool
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, ChainruleWarning
+from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data import targets
 from chainrule.data.batches import Batch
@@ -31,8 +30,18 @@ from chainrule.kernels import Precomputed
 from chainrule.kernels.infinite import Convolutional, Dense, InfiniteNetwork, kernel_matrices
 from chainrule.kernels.infinite.state import KernelState
 from chainrule.kernels.regression import FittedRidge, KernelRidge
+from chainrule.kernels.wide import Wide, doubled
+from chainrule.models.kernel import keeping
+from chainrule.models.kernel import wide_pictures as pictures
 from chainrule.models.kernel.settings import kept, rows
-from chainrule.models.protocol import HasLogits, HasOwnTraining, Metrics, as_prediction, supervised_loss
+from chainrule.models.protocol import (
+    HasLogits,
+    HasOwnTraining,
+    HasPictures,
+    Metrics,
+    as_prediction,
+    supervised_loss,
+)
 
 Architecture = Annotated[
     Literal["dense", "convolutional"],
@@ -108,12 +117,14 @@ class WideSettings(Protocol):
 
 def network_of(config: WideSettings, schema: Schema) -> InfiniteNetwork:
     """The network that settings describe, for inputs of this shape."""
+    # The same numbers in programs of any precision: a kernel that differs in its last digits is another one to solve.
+    weight_std, bias_std = (float(np.float32(value)) for value in (config.weight_std, config.bias_std))
     if config.architecture == "dense":
         return Dense(
             config.depth,
             config.activation,
-            weight_std=config.weight_std,
-            bias_std=config.bias_std,
+            weight_std=weight_std,
+            bias_std=bias_std,
             normalized=False,
             scaled_inputs=True,
         )
@@ -121,10 +132,10 @@ def network_of(config: WideSettings, schema: Schema) -> InfiniteNetwork:
         config.depth,
         config.activation,
         window=(config.window,) * (len(schema.shape) - 1),
-        weight_std=config.weight_std,
-        bias_std=config.bias_std,
+        weight_std=weight_std,
+        bias_std=bias_std,
         gather=config.gather,
-        readout_std=config.weight_std,
+        readout_std=weight_std,
     )
 
 
@@ -151,19 +162,19 @@ def measured(config: WideSettings, data: Data) -> Mapping[str, Any]:
     return {"points": points}
 
 
-def kept_points(config: WideSettings) -> int:
-    """How many examples are kept; settings that no data were asked about yet keep one."""
-    return 1 if config.points == "auto" else int(config.points)
+class WideNetwork(HasOwnTraining, HasLogits, HasPictures):
+    """Outputs `sum_i a_i k(x_i, x)` of kept examples, k a kernel of a network of infinite width.
 
-
-class WideNetwork(HasOwnTraining, HasLogits):
-    """Outputs `sum_i a_i k(x_i, x)` of kept examples, k a kernel of a network of infinite width."""
+    Where the ridge is small, coefficients are large and cancel: they are kept, and summed, in double precision.
+    """
 
     points: eqx.AbstractVar[Float[Array, "points features"]]
-    coefficients: eqx.AbstractVar[Float[Array, "points outputs"]]
+    coefficients: eqx.AbstractVar[Wide]
     center: eqx.AbstractVar[Float[Array, " features"]]
     """Mean of the kept examples, which is subtracted."""
     offset: eqx.AbstractVar[Float[Array, " outputs"]]
+    ridge: eqx.AbstractVar[Scalar]
+    """In units of the mean of the kernel's diagonal."""
     done: eqx.AbstractVar[Bool[Array, ""]]
     config: eqx.AbstractVar[Any]
     schema: eqx.AbstractVar[Schema]
@@ -193,8 +204,14 @@ class WideNetwork(HasOwnTraining, HasLogits):
         """Logits, or values in model units."""
 
     def outputs(self, x: Array) -> Float[Array, "batch outputs"]:
-        """The regression itself, in single precision and in parts that fit into memory."""
-        return mapped(self, x, lambda k, state: jnp.matmul(k, state, precision="highest"), self.coefficients)
+        """The regression itself."""
+        found: Array = doubled(_outputs, self, x, dtype=self.precision)
+        return found
+
+    @property
+    def precision(self) -> Any:
+        """That of answers."""
+        return jnp.promote_types(self.points.dtype, jnp.float32)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -221,10 +238,10 @@ class WideNetwork(HasOwnTraining, HasLogits):
 
     def iterate(self, examples: Batch, key: Key) -> tuple[Self, Metrics]:
         """The whole fit."""
-        some = _drawn(key, examples, len(self.points))
-        part = jax.tree.map(lambda a: np.asarray(a)[some], examples)
+        part = keeping.part(examples, key, len(self.points))
         x = rows(part.x)
-        center = x.mean(axis=0)
+        # As it is kept: what predictions subtract is what was subtracted here.
+        center = x.mean(axis=0).astype(self.center.dtype)
         centred = (x - center).reshape(len(x), *self.input_shape)
         found = kernel_matrices(self.network(), centred, ntk=self.tangent())
         matrix = found.ntk if self.tangent() else found.nngp
@@ -234,46 +251,40 @@ class WideNetwork(HasOwnTraining, HasLogits):
         ridge = None if self.config.ridge == "auto" else self.config.ridge * unit
         fitted = KernelRidge(Precomputed(matrix), ridge).fit(np.arange(len(x))[:, None], values, weights)
         assert isinstance(fitted, FittedRidge)  # nothing is approximated here
+        room = len(self.points)
         new = eqx.tree_at(
-            lambda m: (m.points, m.coefficients, m.center, m.offset, m.done),
+            lambda m: (m.points, m.coefficients, m.center, m.offset, m.ridge, m.done),
             self.learnt(fitted, np.asarray(matrix), values, weights),
             (
-                _filled(x, self.points),
-                _filled(fitted.coefficients, self.coefficients),
-                jnp.asarray(center, self.center.dtype),
+                jnp.asarray(keeping.filled(x, room), self.points.dtype),
+                Wide.of(keeping.filled(fitted.coefficients, room), self.points.dtype),
+                jnp.asarray(center),
                 jnp.asarray(offset, self.offset.dtype),
+                jnp.asarray(fitted.ridge / unit, self.ridge.dtype),
                 jnp.ones((), bool),
             ),
         )
         loss, metrics = _judged(new, jax.tree.map(jnp.asarray, part), key)
-        return new, {"loss": loss, **metrics, "ridge": jnp.asarray(fitted.ridge / unit)}
+        return new, {"loss": loss, **metrics, "ridge": new.ridge}
 
     @property
     def converged(self) -> bool:
         """After the fit."""
         return bool(self.done)
 
-
-def _filled(found: np.ndarray, like: Array) -> Array:
-    """Rows of a model; where fewer examples were found than are kept, zeros follow."""
-    full = np.zeros(like.shape, np.float32)
-    full[: len(found)] = found
-    return jnp.asarray(full, like.dtype)
-
-
-def _drawn(key: Key, examples: Batch, most: int) -> np.ndarray:
-    """The examples that are learnt from: all that count, or some of them drawn at random."""
-    there = np.arange(len(examples.x))
-    if examples.weights is not None:
-        there = there[np.asarray(examples.weights) > 0]
-    if len(there) <= most:
-        return there
-    return np.sort(there[np.asarray(jax.random.permutation(key, len(there)))[:most]])
+    def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
+        """The kernel of training examples by target, its spectrum, what more examples bring, how sure it is."""
+        return pictures.all_of(self, data, key)
 
 
 @eqx.filter_jit
 def _judged(model: WideNetwork, examples: Batch, key: Key) -> Any:
     return model.loss(examples, key)
+
+
+def _outputs(model: WideNetwork, x: Array) -> Float[Array, "batch outputs"]:
+    coefficients = model.coefficients.double()
+    return from_kernels(model, x, lambda kernels: jnp.matmul(kernels, coefficients, precision="highest"))
 
 
 def own_kernel(model: WideNetwork, x: Array) -> Float[Array, " batch"]:
@@ -291,50 +302,31 @@ def _at_once(model: WideNetwork, columns: int) -> int:
     """How many new examples meet that many kept ones at a time, by what the kernels of their positions take."""
     positions = math.prod(model.input_shape[:-1])
     held = positions**2 if model.network().needs_pairs(False) else positions
-    return max(1, MEMORY // (4 * _LIVE * held * columns))
+    return max(1, MEMORY // (8 * _LIVE * held * columns))
 
 
-def mapped(model: WideNetwork, x: Array, use: Any, per_point: Array) -> Array:
-    """The sum over kept examples of `use(kernel of new and kept, what belongs to the kept)`, part by part."""
-    network, shape = model.network(), model.input_shape
-    columns = min(len(model.points), 1024, _at_once(model, 1))
-    at_once = _at_once(model, columns)
-    # Angles between points need digits: kernels are computed in single precision at least.
-    precise = jnp.promote_types(per_point.dtype, jnp.float32)
-    blocks = -(-len(model.points) // columns)
-    missing = blocks * columns - len(model.points)
-    points = jnp.pad(
-        model.shaped(model.points).astype(precise), ((0, missing),) + ((0, 0),) * len(shape), mode="edge"
-    )
-    numbers = jnp.pad(per_point.astype(precise), ((0, missing),) + ((0, 0),) * (per_point.ndim - 1))
+def from_kernels(model: WideNetwork, x: Array, use: Callable[[Array], Array]) -> Array:
+    """What `use` makes of the kernels of new examples with all kept ones, `(new, points)`, in parts that fit."""
+    network, shape, count = model.network(), model.input_shape, len(model.points)
+    columns = min(count, 1024, _at_once(model, 1))
+    at_once = min(_at_once(model, columns), max(1, MEMORY // (8 * count)))
+    blocks = -(-count // columns)
+    missing = blocks * columns - count
+    points = jnp.pad(model.shaped(model.points), ((0, missing),) + ((0, 0),) * len(shape), mode="edge")
     points = points.reshape(blocks, columns, *shape)
-    numbers = numbers.reshape(blocks, columns, *per_point.shape[1:])
 
     def of_rows(some: Array) -> Array:
-        def add(total: Array, block: tuple[Array, Array]) -> tuple[Array, None]:
+        def between(block: Array) -> Array:
             apart = jnp.zeros((len(some), columns), bool)
-            state = network.tile(some, block[0], apart, ntk=model.tangent(), standard=None)
-            return total + use(model.chosen(state), block[1]), None
+            return model.chosen(network.tile(some, block, apart, ntk=model.tangent(), standard=None))
 
-        start = jnp.zeros((len(some), *per_point.shape[1:]), precise)
-        return jax.lax.scan(add, start, (points, numbers))[0]
+        found = jax.lax.map(between, points)
+        return use(jnp.moveaxis(found, 0, 1).reshape(len(some), -1)[:, :count])
 
-    new = model.shaped(x).astype(precise)
+    new = model.shaped(x)
     if len(new) <= at_once:
         return of_rows(new)
     return jax.lax.map(lambda row: of_rows(row[None])[0], new, batch_size=at_once)
-
-
-def sharpness(outputs: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
-    """What outputs are multiplied by so that their softmax has the least cross-entropy: one over the temperature."""
-
-    def cross_entropy(log_scale: float) -> float:
-        logits = math.exp(log_scale) * outputs
-        own = np.take_along_axis(logits, y[:, None], axis=1)[:, 0]
-        return float(np.average(scipy.special.logsumexp(logits, axis=1) - own, weights=weights))
-
-    found = scipy.optimize.minimize_scalar(cross_entropy, bounds=(-4.0, 8.0), method="bounded")
-    return math.exp(float(found.x))
 
 
 def one_hot(y: np.ndarray, classes: int) -> np.ndarray:
@@ -353,11 +345,9 @@ __all__ = [
     "WideNetwork",
     "WideSettings",
     "WindowSize",
-    "kept_points",
-    "mapped",
+    "from_kernels",
     "measured",
     "network_of",
     "one_hot",
     "own_kernel",
-    "sharpness",
 ]

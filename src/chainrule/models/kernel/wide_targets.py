@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
@@ -12,18 +13,25 @@ from chainrule.data.schema import Schema
 from chainrule.kernels.positive import factored
 from chainrule.kernels.precision import in_double
 from chainrule.kernels.regression import FittedRidge
-from chainrule.models.kernel.wide import WideNetwork, kept_points, mapped, one_hot, own_kernel, sharpness
+from chainrule.kernels.wide import Wide, WideTriangle, doubled
+from chainrule.models.kernel import keeping
+from chainrule.models.kernel.calibration import sharpness
+from chainrule.models.kernel.wide import WideNetwork, from_kernels, one_hot, own_kernel
 from chainrule.models.protocol import HasPredictiveDistribution, output_count
 from chainrule.probability import Normal
+
+_NOTHING = 1e30
+"""Deviation of kept examples that are none, where fewer were found than there is room for: nothing is known of them."""
 
 
 class WideClassifier(WideNetwork):
     """Regression on centred one-hot classes; outputs over a temperature are logits."""
 
     points: Float[Array, "points features"]
-    coefficients: Float[Array, "points classes"]
+    coefficients: Wide
     center: Float[Array, " features"]
     offset: Float[Array, " classes"]
+    ridge: Scalar
     log_sharpness: Scalar
     """Of one over the temperature."""
     done: Bool[Array, ""]
@@ -33,10 +41,10 @@ class WideClassifier(WideNetwork):
     def __init__(self, config: Any, schema: Schema, key: Key) -> None:
         del key  # the data decide everything
         classes = len(schema.classes)
-        self.points = jnp.zeros((kept_points(config), schema.dimensions))
-        self.coefficients = jnp.zeros((kept_points(config), classes))
+        self.points = jnp.zeros((keeping.room(config.points), schema.dimensions))
+        self.coefficients = Wide.of(np.zeros((keeping.room(config.points), classes)), jnp.float32)
         self.center, self.offset = jnp.zeros(schema.dimensions), jnp.zeros(classes)
-        self.log_sharpness, self.done = jnp.zeros(()), jnp.zeros((), bool)
+        self.ridge, self.log_sharpness, self.done = jnp.zeros(()), jnp.zeros(()), jnp.zeros((), bool)
         self.config, self.schema = config, schema
 
     def logits(self, x: Array) -> Float[Array, "batch classes"]:
@@ -66,11 +74,12 @@ class WideRegressor(WideNetwork, HasPredictiveDistribution):
     """
 
     points: Float[Array, "points features"]
-    coefficients: Float[Array, "points outputs"]
+    coefficients: Wide
     center: Float[Array, " features"]
     offset: Float[Array, " outputs"]
-    whitener: Float[Array, "points points"]
-    """Inverse of the lower factor of kernel and ridge, transposed: what is known of the kept examples."""
+    ridge: Scalar
+    lower: WideTriangle
+    """Factor of kernel and ridge: what is known of the kept examples."""
     noise: Scalar
     """The ridge: variance of noise, in units of the amplitude."""
     amplitude: Float[Array, " outputs"]
@@ -80,12 +89,12 @@ class WideRegressor(WideNetwork, HasPredictiveDistribution):
 
     def __init__(self, config: Any, schema: Schema, key: Key) -> None:
         del key
-        count, outputs = kept_points(config), output_count(schema)
+        count, outputs = keeping.room(config.points), output_count(schema)
         self.points = jnp.zeros((count, schema.dimensions))
-        self.coefficients = jnp.zeros((count, outputs))
+        self.coefficients = Wide.of(np.zeros((count, outputs)), jnp.float32)
         self.center, self.offset = jnp.zeros(schema.dimensions), jnp.zeros(outputs)
-        self.whitener = jnp.zeros((count, count))
-        self.noise, self.amplitude = jnp.zeros(()), jnp.ones(outputs)
+        self.lower = WideTriangle(jnp.eye(count), jnp.zeros(count))
+        self.ridge, self.noise, self.amplitude = jnp.zeros(()), jnp.zeros(()), jnp.ones(outputs)
         self.done = jnp.zeros((), bool)
         self.config, self.schema = config, schema
 
@@ -95,9 +104,7 @@ class WideRegressor(WideNetwork, HasPredictiveDistribution):
 
     def predictive(self, x: Array) -> Normal:
         """A Gaussian around every value, noise included."""
-        white = mapped(self, x, lambda k, w: jnp.matmul(k, w, precision="highest"), self.whitener)
-        own = own_kernel(self, x)
-        left = jnp.maximum(own - jnp.square(white).sum(axis=1), 0.0)
+        left = doubled(_unknown, self, x, dtype=self.precision)
         # Before training nothing is known of the noise, and a scale of zero is none.
         variance = self.amplitude[None] * jnp.maximum(left + self.noise, 1e-12)[:, None]
         shape = (len(x), *self.schema.target_shape)
@@ -113,28 +120,41 @@ class WideRegressor(WideNetwork, HasPredictiveDistribution):
     ) -> Self:
         """With the factor of the kernel, and the amplitude."""
         del values
-        noise = fitted.ridge + fitted.jitter
-        white = np.asarray(_whitener(matrix + np.diag(fitted.ridge / weights)))
+        lower, white = _factors(matrix + np.diag(fitted.ridge / weights))
         # The variance of a value left out is one over the diagonal of the inverse.
-        inverse = np.square(white).sum(axis=1)
+        inverse = np.square(white).sum(axis=0)
         amplitude = np.average(np.square(fitted.residuals) * inverse[:, None], axis=0, weights=weights)
-        full = np.zeros(self.whitener.shape, np.float32)
-        full[: len(white), : len(white)] = white
+        count = len(self.points)
+        full = np.diag(np.full(count, _NOTHING))
+        full[: len(lower), : len(lower)] = lower
         return eqx.tree_at(
-            lambda m: (m.whitener, m.noise, m.amplitude),
+            lambda m: (m.lower, m.noise, m.amplitude),
             self,
             (
-                jnp.asarray(full),
-                jnp.asarray(noise, jnp.float32),
+                WideTriangle.of(full, self.points.dtype),
+                jnp.asarray(fitted.ridge + fitted.jitter, jnp.float32),
                 jnp.asarray(np.maximum(amplitude, 1e-12), jnp.float32),
             ),
         )
 
 
 @in_double
-def _whitener(matrix: Any) -> Array:
+def _factors(matrix: Any) -> Any:
+    """The lower factor, and its inverse."""
     found = factored(matrix, "K + ridge I")
-    return found.whiten(jnp.eye(len(matrix), dtype=matrix.dtype)).T
+    return found.lower, found.whiten(jnp.eye(len(matrix), dtype=matrix.dtype))
+
+
+def _unknown(model: WideRegressor, x: Array) -> Float[Array, " batch"]:
+    """The variance of the function that kept examples leave, by a model in double precision."""
+    lower = model.lower.double()
+
+    def known(kernels: Array) -> Array:
+        white = jax.scipy.linalg.solve_triangular(lower, kernels.T, lower=True)
+        return jnp.square(white).sum(axis=0)
+
+    left = own_kernel(model, x) - jnp.where(model.done, from_kernels(model, x, known), 0.0)
+    return jnp.maximum(left, 0.0)
 
 
 __all__ = ["WideClassifier", "WideRegressor"]

@@ -189,7 +189,7 @@ class KernelPCAModel(HasOwnTraining, CanEncode, CanDecode, HasScores, HasPicture
             components.scree(seen, self.config.latent, of="features", lost=lost),
             *components.codes(data, np.asarray(self.encode(jnp.asarray(x)))),
             *components.rebuilt(self.schema, few, np.asarray(self.decode(self.encode(jnp.asarray(few))))),
-            gram_pictures.similarities(kernel, data),
+            gram_pictures.similarities(gram_pictures.exactly(kernel), data),
         ]
 
     def _rows(self, x: Array) -> Float[Array, "batch features"]:

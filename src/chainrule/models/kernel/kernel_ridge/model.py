@@ -16,6 +16,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.kernels.regression import FittedRidge, KernelRidge
+from chainrule.kernels.wide import Wide, doubled
 from chainrule.models.kernel import keeping
 from chainrule.models.kernel.calibration import sharpness
 from chainrule.models.kernel.kernel_ridge import pictures
@@ -37,7 +38,8 @@ class KernelRidgeModel(HasOwnTraining, HasLogits, HasPictures):
     """`f(x) = sum_i a_i k(x_i, x) + offset`; of classes, the softmax of a multiple of f."""
 
     points: Float[Array, "points features"]
-    coefficients: Float[Array, "points outputs"]
+    coefficients: Wide
+    """Of double precision: where the ridge is small they are large and cancel."""
     offset: Float[Array, " outputs"]
     log_sharpness: Scalar
     """What values of classes are multiplied by before the softmax: one over a temperature."""
@@ -49,7 +51,7 @@ class KernelRidgeModel(HasOwnTraining, HasLogits, HasPictures):
         del key  # the data decide everything
         room, outputs = keeping.room(config.points), output_count(schema)
         self.points = jnp.zeros((room, schema.dimensions))
-        self.coefficients = jnp.zeros((room, outputs))
+        self.coefficients = Wide.of(np.zeros((room, outputs)), jnp.float32)
         self.offset = jnp.zeros(outputs)
         self.log_sharpness = jnp.zeros(())
         self.done = jnp.zeros((), bool)
@@ -57,8 +59,7 @@ class KernelRidgeModel(HasOwnTraining, HasLogits, HasPictures):
 
     def values(self, x: Array) -> Float[Array, "batch outputs"]:
         """The regression: values, or one number for each class that is one where the class is sure."""
-        tile = kernel_from(self.config).tile(x.reshape(len(x), -1), self.points)
-        found = tile.astype(self.coefficients.dtype) @ self.coefficients
+        found: Array = doubled(_values, self, x, dtype=jnp.promote_types(self.points.dtype, jnp.float32))
         return found + jnp.broadcast_to(self.offset, found.shape)
 
     def logits(self, x: Array) -> Float[Array, "batch outputs"]:
@@ -81,18 +82,21 @@ class KernelRidgeModel(HasOwnTraining, HasLogits, HasPictures):
         weights = np.ones(len(x)) if part.weights is None else np.asarray(part.weights, np.float64)
         offset = np.average(y, axis=0, weights=weights)
         ridge = 1.0 if self.config.ridge == "auto" else self.config.ridge
-        fitted = KernelRidge(kernel_from(self.config), ridge).fit(x, y - offset, weights)
+        with jax.enable_x64(True):  # scales as precise as those of predictions
+            kernel = kernel_from(self.config)
+        fitted = KernelRidge(kernel, ridge).fit(x, y - offset, weights)
         assert isinstance(fitted, FittedRidge)  # nothing is approximated
         left_out = y - fitted.residuals
         sharp = 1.0
         if targets.of(self.schema).one_class:
             sharp = sharpness(left_out, np.asarray(part.y), weights)
+        room = len(self.points)
         new = eqx.tree_at(
             lambda m: (m.points, m.coefficients, m.offset, m.log_sharpness, m.done),
             self,
             (
-                _filled(x, self.points),
-                _filled(fitted.coefficients, self.coefficients),
+                jnp.asarray(keeping.filled(x, room), jnp.float32),
+                Wide.of(keeping.filled(fitted.coefficients, room), jnp.float32),
                 *(jnp.asarray(a, jnp.float32) for a in (offset, np.log(sharp))),
                 jnp.ones((), bool),
             ),
@@ -112,15 +116,14 @@ class KernelRidgeModel(HasOwnTraining, HasLogits, HasPictures):
         return pictures.all_of(self, data)
 
 
+def _values(model: KernelRidgeModel, x: Array) -> Float[Array, "batch outputs"]:
+    """The regression less its offset, by a model in double precision."""
+    tile = kernel_from(model.config).tile(x.reshape(len(x), -1), model.points)
+    return jnp.matmul(tile, model.coefficients.double(), precision="highest")
+
+
 def _named(loss: Scalar, metrics: Metrics) -> dict[str, Array]:
     return {"loss": loss, **metrics}
-
-
-def _filled(found: np.ndarray, like: Array) -> Array:
-    """The rows found, and zeros where the model has room for more."""
-    every = np.zeros(like.shape, np.float32)
-    every[: len(found)] = found
-    return jnp.asarray(every)
 
 
 @eqx.filter_jit

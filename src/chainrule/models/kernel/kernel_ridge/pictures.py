@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def all_of(model: "KernelRidgeModel", data: Data) -> Sequence[Picture]:
     """What these data can show."""
-    kernel = kernel_from(model.config)
+    gram = gram_pictures.exactly(kernel_from(model.config))
     return [
-        gram_pictures.similarities(kernel, data),
-        gram_pictures.spectrum(kernel, data),
+        gram_pictures.similarities(gram, data),
+        gram_pictures.spectrum(gram, data),
         ridges(model, data),
     ]
 

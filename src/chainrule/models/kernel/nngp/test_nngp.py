@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule import report
 from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.data import Data
+from chainrule.kernels.infinite import kernel_matrices
 from chainrule.models.kernel import wide
 from chainrule.models.kernel.nngp import NNGPClassifier, NNGPRegressor
 
@@ -65,10 +67,10 @@ def test_values_and_intervals_are_those_of_conditioning_by_hand(values: Data) ->
     inverse = np.linalg.inv(K + noise * np.eye(len(K)))
     alpha = inverse @ (y - y.mean())
     mean, scale = eqx.filter_jit(_predicted)(model, jnp.asarray(values.test.x))
-    np.testing.assert_allclose(mean, cross @ alpha + y.mean(), atol=2e-3)
+    np.testing.assert_allclose(mean, cross @ alpha + y.mean(), atol=1e-5)
     left = own - np.einsum("ij,jk,ik->i", cross, inverse, cross) + noise
     amplitude = np.mean((alpha / np.diag(inverse)) ** 2 * np.diag(inverse))
-    np.testing.assert_allclose(scale, np.sqrt(amplitude * left), rtol=5e-3)
+    np.testing.assert_allclose(scale, np.sqrt(amplitude * left), rtol=1e-5)
     held = np.abs(np.asarray(values.test.y).reshape(-1) - np.asarray(mean)) < 2 * np.asarray(scale)
     assert held.mean() > 0.7
 
@@ -88,12 +90,16 @@ def test_classes_are_regression_on_centred_one_hot_rows_at_the_best_temperature(
     cross = kernel(model, np.asarray(classes.test.x, np.float64) - middle, x - middle)
     inverse = np.linalg.inv(K + 0.01 * np.diag(K).mean() * np.eye(len(K)))
     alpha = inverse @ (np.eye(2)[y] - 0.5)
-    np.testing.assert_allclose(model.outputs(jnp.asarray(classes.test.x)), cross @ alpha, atol=2e-3)
+    np.testing.assert_allclose(model.outputs(jnp.asarray(classes.test.x)), cross @ alpha, atol=1e-5)
     left_out = (np.eye(2)[y] - 0.5) - alpha / np.diag(inverse)[:, None]
 
     def cross_entropy(sharpness: float) -> float:
-        logits = sharpness * left_out
-        return float((np.logaddexp(*logits.T) - logits[np.arange(len(y)), y]).mean())
+        logits, doubt = (
+            sharpness * left_out,
+            1 / (len(y) + 2),
+        )  # one example more is taken to be of another class
+        own, other = logits[np.arange(len(y)), y], logits[np.arange(len(y)), 1 - y]
+        return float((np.logaddexp(*logits.T) - (1 - doubt) * own - doubt * other).mean())
 
     chosen = float(np.exp(model.log_sharpness))
     assert cross_entropy(chosen) <= min(cross_entropy(0.97 * chosen), cross_entropy(1.03 * chosen))
@@ -107,7 +113,7 @@ def test_kernels_of_a_batch_may_be_computed_in_parts(
     model, x = classifier[0], jnp.asarray(classes.test.x)
     whole = model.outputs(x)  # type: ignore[attr-defined]
     monkeypatch.setattr(wide, "MEMORY", 7 * 4 * 8)
-    np.testing.assert_allclose(model.outputs(x), whole, atol=1e-3)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(model.outputs(x), whole, atol=1e-6)  # type: ignore[attr-defined]
 
 
 def test_examples_of_weight_zero_do_not_count(classes: Data) -> None:
@@ -120,7 +126,7 @@ def test_examples_of_weight_zero_do_not_count(classes: Data) -> None:
         KEY,
     )
     x = jnp.asarray(classes.test.x)
-    np.testing.assert_allclose(weighted.outputs(x), alone.outputs(x), atol=1e-3)
+    np.testing.assert_allclose(weighted.outputs(x), alone.outputs(x), atol=1e-6)
 
 
 def test_convolutional_networks_take_images_and_nothing_else(classes: Data) -> None:
@@ -144,3 +150,55 @@ def test_how_many_examples_are_kept_is_said(classes: Data, monkeypatch: pytest.M
     assert model.config.points == 50  # type: ignore[attr-defined]
     with pytest.raises(ArgumentError, match="training examples"):
         cr.models.build("nngp", classes, points=10_000)
+
+
+def test_noisy_values_over_one_column_are_predicted_as_in_double_precision() -> None:
+    x = np.sort(RNG.uniform(-3, 3, size=(150, 1)), axis=0).astype(np.float32)
+    y = np.sin(2 * x[:, 0]) + 0.15 * RNG.normal(size=len(x))
+    data = cr.data.from_arrays(x, y, kind="table")
+    model, seen, values = fitted(data, ridge=5e-6)  # where coefficients are large and cancel
+    assert isinstance(model, NNGPRegressor)
+    middle, values = np.asarray(model.center, np.float64), values.reshape(-1).astype(np.float64)
+    seen, new = seen - middle, np.asarray(data.test.x, np.float64) - middle
+    every = np.asarray(kernel_matrices(model.network(), np.concatenate([seen, new]), ntk=False).nngp)
+    K, cross, own = (
+        every[: len(seen), : len(seen)],
+        every[len(seen) :, : len(seen)],
+        np.diag(every)[len(seen) :],
+    )
+    noisy = K + 5e-6 * np.diag(K).mean() * np.eye(len(K))
+    mean, scale = eqx.filter_jit(_predicted)(model, jnp.asarray(data.test.x))
+    expected = cross @ np.linalg.solve(noisy, values - values.mean()) + values.mean()
+    np.testing.assert_allclose(mean, expected, atol=2e-4)
+    left = own - np.sum(cross * np.linalg.solve(noisy, cross.T).T, axis=1)
+    expected_scale = np.sqrt(model.amplitude[0] * (left + noisy[0, 0] - K[0, 0]))
+    np.testing.assert_allclose(scale, expected_scale, rtol=1e-3)
+
+
+def test_classes_far_apart_are_not_told_with_certainty() -> None:
+    """Every example left out is right here, so without doubt the likeliest temperature would be zero."""
+    x = np.concatenate([RNG.normal(size=(20, 2)), RNG.normal(size=(20, 2)) + 20]).astype(np.float32)
+    data = cr.data.from_arrays(x, np.repeat(["a", "b"], 20), kind="points")
+    model, _, _ = fitted(data, depth=1)
+    batch = jax.tree.map(jnp.asarray, data.val.batch(np.arange(len(data.val))))
+    loss, _ = model.loss(batch, KEY)  # type: ignore[attr-defined]
+    assert 1e-4 < float(loss) < 0.1
+
+
+def test_pictures_can_be_drawn(
+    values: Data, classes: Data, classifier: tuple[object, np.ndarray, np.ndarray]
+) -> None:
+    found = classifier[0].pictures(classes, KEY)  # type: ignore[attr-defined]
+    assert [one.name for one in found] == ["gram", "spectrum", "training-size", "certainty"]
+    gram, _, sizes, certainty = found
+    np.testing.assert_allclose(np.diag(gram.values), 1, atol=1e-9)
+    assert certainty.values.shape == (2, len(classes.val))
+    (curve,) = sizes.series.values()
+    assert curve[0][-1] == len(classes.train)
+    whole = np.asarray(classifier[0].predict(jnp.asarray(classes.val.x))).argmax(axis=1)  # type: ignore[attr-defined]
+    assert curve[1][-1] == pytest.approx((whole != np.asarray(classes.val.y)).mean())
+    line = cr.data.from_arrays(X[:, :1], np.sin(X[:, 0]), kind="table")
+    regressor, _, _ = fitted(line, ridge=0.05, depth=1)
+    more = regressor.pictures(line, KEY)  # type: ignore[attr-defined]
+    assert [one.name for one in more] == ["gram", "spectrum", "training-size", "band"]
+    assert all(report.draw(one).startswith("<svg") for one in [*found, *more])

@@ -24,4 +24,4 @@ def test_values_are_those_of_gradient_descent_at_the_end() -> None:
     trained = gradient_descent(network.ntk, network.nngp, x - middle, y - y.mean(), ridge=ridge)
     expected = trained(np.asarray(data.test.x, np.float64) - middle).mean + y.mean()
     found = np.asarray(model.predict(jnp.asarray(data.test.x))).reshape(-1)
-    np.testing.assert_allclose(found, expected, atol=5e-3)
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -26,6 +26,7 @@ from chainrule.kernels.support_vectors import (
     SupportVectorRegressor,
 )
 from chainrule.kernels.support_vectors.calibration import coupled
+from chainrule.models.kernel import keeping
 from chainrule.models.kernel.settings import rows
 from chainrule.models.kernel.svm import pictures
 from chainrule.models.kernel.svm.settings import OUTSIDE, SVMConfig, kernel_from
@@ -77,8 +78,7 @@ class SupportVectors(HasOwnTraining, HasPictures):
 
     def iterate(self, examples: Batch, key: Key) -> tuple[Self, Metrics]:
         """The whole fit, from all examples or from as many as are kept."""
-        some = _drawn(key, len(examples.x), len(self.points))
-        part = jax.tree.map(lambda a: np.asarray(a)[some], examples)
+        part = keeping.part(examples, key, len(self.points))
         fitted, numbers = self.learnt(rows(part.x), part)
         new = eqx.tree_at(lambda m: m.done, fitted, jnp.ones((), bool))
         loss, metrics = _judged(new, jax.tree.map(jnp.asarray, part), key)
@@ -95,21 +95,9 @@ class SupportVectors(HasOwnTraining, HasPictures):
         return pictures.all_of(self, data)
 
 
-def _drawn(key: Key, there: int, kept: int) -> np.ndarray:
-    """The examples that are learnt from: all, or some drawn at random."""
-    if there <= kept:
-        return np.arange(there)
-    return np.sort(np.asarray(jax.random.permutation(key, there))[:kept])
-
-
 @eqx.filter_jit
 def _judged(model: SupportVectors, examples: Batch, key: Key) -> Any:
     return model.loss(examples, key)
-
-
-def _kept(config: SVMConfig) -> int:
-    """How many examples are kept; settings that no data were asked about yet keep one."""
-    return 1 if config.points == "auto" else config.points
 
 
 def _spread(
@@ -139,8 +127,8 @@ class SVMClassifier(SupportVectors, HasLogits):
     def __init__(self, config: SVMConfig, schema: Schema, key: Key) -> None:
         del key  # the data decide everything
         pairs = len(schema.classes) * (len(schema.classes) - 1) // 2
-        self.points = jnp.zeros((_kept(config), schema.dimensions))
-        self.coefficients = jnp.zeros((_kept(config), pairs))
+        self.points = jnp.zeros((keeping.room(config.points), schema.dimensions))
+        self.coefficients = jnp.zeros((keeping.room(config.points), pairs))
         self.intercepts = jnp.zeros(pairs)
         self.sigmoids = jnp.tile(jnp.array([-1.0, 0.0]), (pairs, 1))
         self.done = jnp.zeros((), bool)
@@ -211,8 +199,8 @@ class SVMRegressor(SupportVectors, HasLogits):
     def __init__(self, config: SVMConfig, schema: Schema, key: Key) -> None:
         del key
         outputs = output_count(schema)
-        self.points = jnp.zeros((_kept(config), schema.dimensions))
-        self.coefficients = jnp.zeros((_kept(config), outputs))
+        self.points = jnp.zeros((keeping.room(config.points), schema.dimensions))
+        self.coefficients = jnp.zeros((keeping.room(config.points), outputs))
         self.intercepts = jnp.zeros(outputs)
         self.done = jnp.zeros((), bool)
         self.config, self.schema = config, schema
@@ -276,8 +264,8 @@ class SVMRegion(SupportVectors, CanEncode, HasScores):
 
     def __init__(self, config: SVMConfig, schema: Schema, key: Key) -> None:
         del key
-        self.points = jnp.zeros((_kept(config), schema.dimensions))
-        self.coefficients = jnp.zeros((_kept(config), 1))
+        self.points = jnp.zeros((keeping.room(config.points), schema.dimensions))
+        self.coefficients = jnp.zeros((keeping.room(config.points), 1))
         self.intercepts = jnp.zeros(1)
         self.square = jnp.zeros(())
         self.done = jnp.zeros((), bool)
