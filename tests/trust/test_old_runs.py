@@ -46,6 +46,8 @@ def test_it_scores_as_it_did(name: str) -> None:
     wanted = expected(name)["scores"]
     if not run.schema.levels:  # said of continuous data once, whose unit of measurement they depended on
         wanted = {metric: value for metric, value in wanted.items() if "bits_per_dim" not in metric}
+    # What real examples have is no matter of the run: those to compare with are drawn, once they came in order.
+    wanted = {metric: value for metric, value in wanted.items() if not metric.endswith("_of_real")}
     # Later versions have more of them.
     assert list(wanted) == [metric for metric in found if metric in wanted]
     for metric, value in wanted.items():

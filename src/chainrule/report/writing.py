@@ -26,6 +26,7 @@ from chainrule.report.style import one_color_per_series
 from chainrule.train import Metric, Run
 from chainrule.train.files import make_folder, read_own, write_atomic
 from chainrule.train.folder import decisive, read_data
+from chainrule.train.generation.measures import Beside, beside_real
 from chainrule.train.naming import handle, recipe_word
 from chainrule.train.remarks import remarks
 from chainrule.train.scores import by_item
@@ -182,13 +183,31 @@ def _scores(run: Run) -> str:
     names = {"test": "test", "val": "validation", "train": "training"}
     some = f"{judged.value:,.0f} of " if judged is not None and judged.value < count else ""
     whole, each = by_item(scores)
+    whole, beside = beside_real(whole)
     words = remarks(scores)
     return page.section(
         f"On {some}{count:,} {names[split]} examples",
         page.numbers({_named(name): _score(metric) for name, metric in whole.items()}),
         *([page.notice(*words)] if words else []),
+        *([_beside(beside)] if beside else []),
         *([_each(each)] if each else []),
     )
+
+
+def _beside(beside: Mapping[str, Beside]) -> str:
+    """Numbers of samples with those of real examples beside them."""
+    rows: list[list[str | float | int]] = [
+        [
+            _named(name),
+            measured(ours.value, ours.stderr),
+            measured(real.value, real.stderr),
+            ", ".join(filter(None, (ours.unit, ours.kind))),
+        ]
+        for name, (ours, real) in beside.items()
+    ]
+    basis = next(iter(beside.values())).samples.basis
+    title = f"Samples beside real examples: {basis}"
+    return page.fold(title, page.grid(["", "samples", "real examples", ""], rows))
 
 
 def _named(measure: str) -> str:

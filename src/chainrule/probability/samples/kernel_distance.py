@@ -161,7 +161,11 @@ def _groups(count: int, strata: Labels | None) -> Int[np.ndarray, " some"]:
 
 
 def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    found: np.ndarray = (a @ b.T / a.shape[1] + 1) ** 3
+    base = a @ b.T
+    base /= a.shape[1]
+    base += 1
+    found: np.ndarray = base * base  # a power of 3 takes ten times as long
+    found *= base
     return found
 
 
