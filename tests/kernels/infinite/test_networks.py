@@ -16,6 +16,9 @@ from chainrule.kernels.infinite import (
     Activate,
     Add,
     Affine,
+    Attend,
+    AttendLinearly,
+    AttendTied,
     AveragePool,
     Concatenate,
     Convolutional,
@@ -154,6 +157,22 @@ WIDE: dict[str, Callable[[], InfiniteNetwork]] = {
     "normalised over positions": lambda: Serial(
         Convolve(3, 1.5), NormalizeChannels(over_positions=True), Activate("relu"), Flatten(), Affine(1.0)
     ),
+    "linear attention": lambda: Serial(
+        Affine(1.2, 0.2),
+        Activate("relu"),
+        AttendLinearly(0.8, 1.1, 0.1),
+        Activate("erf"),
+        Flatten(),
+        Affine(),
+    ),
+    "tied attention": lambda: Serial(
+        Affine(1.2, 0.2),
+        Activate("relu"),
+        AttendTied(1.5, 1.2),
+        Activate("relu"),
+        GlobalAveragePool(),
+        Affine(),
+    ),
     "functions of the inputs": lambda: Serial(
         Activate("tanh"), AveragePool(2), Flatten(), Affine(), Activate("relu"), Affine()
     ),
@@ -176,6 +195,41 @@ def test_kernels_are_those_of_random_networks(name: str) -> None:
     )
     np.testing.assert_array_less(
         np.abs(found.ntk - exact.ntk), 3.5 * found.ntk_error + 4 / width * np.abs(exact.ntk).max()
+    )
+
+
+def test_attention_of_inputs_is_as_written_out() -> None:
+    """Of the inputs themselves, where every kernel is a product of theirs."""
+    x, y = BATCH
+    K = {name: a @ b.T / 3 for name, (a, b) in {"xx": (x, x), "xy": (x, y), "yy": (y, y)}.items()}
+    linear = Serial(AttendLinearly(0.8, 1.1, 0.1), Flatten(), Affine())
+    behind = 1.1**2 * 0.8**4 * K["xy"] * np.square(K["xy"]).sum() + 0.1**2
+    np.testing.assert_allclose(linear.nngp(BATCH)[0, 1], np.trace(behind) / 5, rtol=1e-10)
+    tangent = 4 * (behind - 0.1**2) + 0.1**2
+    np.testing.assert_allclose(linear.ntk(BATCH)[0, 1], np.trace(behind + tangent) / 5, rtol=1e-10)
+
+    def softmax(scores: np.ndarray) -> np.ndarray:
+        return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+
+    tied = Serial(AttendTied(1.5, 1.2), GlobalAveragePool(), Affine())
+    behind = 1.2**2 * softmax(1.5**2 * K["xx"]) @ K["xy"] @ softmax(1.5**2 * K["yy"]).T
+    np.testing.assert_allclose(tied.nngp(BATCH)[0, 1], behind.mean(), rtol=1e-10)
+    np.testing.assert_allclose(tied.ntk(BATCH)[0, 1], 3 * behind.mean(), rtol=1e-10)
+    np.testing.assert_allclose(tied.variance(BATCH), np.diag(tied.nngp(BATCH)), rtol=1e-10)
+
+
+def test_the_usual_attention_has_finite_networks_and_estimated_kernels() -> None:
+    """Without scores it averages positions, which is known."""
+    network = Serial(Attend(0.0), Flatten(), Affine())
+    found = monte_carlo_kernel(
+        lambda key: network.finite(32, key, (5, 3), outputs=64), BATCH, key=jax.random.key(0), draws=20
+    )
+    means = BATCH.mean(axis=1)
+    exact = means @ means.T / 3
+    np.testing.assert_array_less(np.abs(found.nngp - exact), 3.5 * found.nngp_error + 4 / 32)
+    standard = network.finite(32, jax.random.key(0), (5, 3), standard=True)
+    np.testing.assert_allclose(
+        standard(BATCH), network.finite(32, jax.random.key(0), (5, 3))(BATCH), rtol=1e-5
     )
 
 
@@ -276,6 +330,12 @@ def test_one_description_gives_networks_of_any_size() -> None:
         (
             lambda: Serial(Convolve(3), MaxPool(2), Flatten(), Affine()).nngp(BATCH),
             "MaxPool: no rule .*\n.*monte_carlo",
+        ),
+        (lambda: Serial(Attend(), Flatten(), Affine()).ntk(BATCH), "Attend: no rule .*\n.*monte_carlo"),
+        (lambda: Serial(AttendTied(), Affine()).nngp(BATCH[:, 0]), "no positions to attend to"),
+        (
+            lambda: Serial(AttendTied(), Flatten(), Affine()).ntk(BATCH, standard_width=8),
+            "leave standard_width out",
         ),
         (
             lambda: Serial(Affine(), Activate("relu"), Activate("relu"), Affine()).nngp(BATCH[:, 0]),

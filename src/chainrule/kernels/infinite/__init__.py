@@ -1,6 +1,7 @@
 """Networks of infinite width: their kernels before and during training, and finite ones to compare with."""
 
 from chainrule.kernels.infinite.architectures import Convolutional, Dense
+from chainrule.kernels.infinite.attention import Attend, AttendLinearly, AttendTied
 from chainrule.kernels.infinite.branches import Add, Concatenate, Identity
 from chainrule.kernels.infinite.closed_forms import (
     Bell,
@@ -32,6 +33,9 @@ __all__ = [
     "Activate",
     "Add",
     "Affine",
+    "Attend",
+    "AttendLinearly",
+    "AttendTied",
     "AveragePool",
     "Bell",
     "Concatenate",
