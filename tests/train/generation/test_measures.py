@@ -55,7 +55,7 @@ def ring_classes() -> tuple[str, ...]:
 
 def test_every_number_of_samples_has_one_of_real_examples_beside_it(good: dict[str, Metric]) -> None:
     alone, beside = beside_real({name: metric for name, metric in good.items() if "." not in name})
-    assert set(alone) == {"samples", "sample_features", "kernel_distance_spread"}
+    assert set(alone) == {"samples", "sample_features"}
     assert len(beside) >= 15
     assert all(math.isfinite(m.value) for m in good.values())
 

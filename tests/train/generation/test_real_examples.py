@@ -26,6 +26,22 @@ def test_classes_of_samples_come_by_their_frequency_and_held_out_ones_are_known_
     np.testing.assert_array_equal(known._strata(), known.held_out_y)
 
 
+def test_what_stands_for_a_perfect_sampler_has_classes_by_chance(digits: RealExamples) -> None:
+    assert digits.held_out_y is not None
+    assert digits.more_y is not None
+    pool = np.concatenate([digits.held_out, digits.more])
+    labels = dict(zip(map(bytes, pool), np.concatenate([digits.held_out_y, digits.more_y]), strict=True))
+    found = digits.independent(180, 0)
+    assert len(np.unique(found, axis=0)) == 180
+    counts = np.bincount([labels[bytes(row)] for row in found], minlength=10)
+    drawn = digits.drawn_classes(180, 0)
+    assert drawn is not None
+    np.testing.assert_array_equal(counts, np.bincount(drawn, minlength=10))
+    # Even shares of classes would make real examples look nearer than any sampler can be.
+    by_chance = np.mean([digits.frechet_distance(digits.independent(180, seed)) for seed in range(5)])
+    assert by_chance > 1.3 * digits.frechet_distance(digits.held_out)
+
+
 def test_of_training_examples_every_second_one_stands_for_held_out_ones() -> None:
     points = data.load("moons", n=100)
     for part in (points.train, Subset.drawn(points.train, 10)):

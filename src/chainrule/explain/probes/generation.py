@@ -8,6 +8,7 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
+from chainrule.core.formatting import short_number
 from chainrule.core.pictures import Picture, Table
 from chainrule.core.quoting import plain
 from chainrule.data import targets
@@ -63,11 +64,12 @@ def examine(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
         )
     numbers = {name: metric.value for name, metric in found.items()}
     right = _right(known, flat, labels)
-    alone, beside = beside_real({name: metric for name, metric in found.items() if "." not in name})
+    _, beside = beside_real({name: metric for name, metric in found.items() if "." not in name})
     findings = [
         *(f"{one[0].upper()}{one[1:]}." for one in alarms(found)),
         *_class_words(right, numbers),
-        *_words(known, flat, found, settings.permutations, numbers),
+        *_further(known, flat, settings.permutations, numbers),
+        *_words(found, len(flat)),
         *known.said,
     ]
     pictures: list[Picture] = [
@@ -79,7 +81,7 @@ def examine(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
         *sample_pictures.labels(known, found),
         *sample_pictures.right_classes(known, right, labels),
     ]
-    return Outcome(findings, pictures, _table(beside, alone), numbers)
+    return Outcome(findings, pictures, _table(beside), numbers)
 
 
 def _options(model: CanSample, settings: GenerationSettings) -> dict[str, Any]:
@@ -111,75 +113,71 @@ def _class_words(right: Mapping[str, np.ndarray] | None, numbers: dict[str, Any]
     ]
 
 
-def _words(
-    known: RealExamples,
-    flat: Examples,
-    found: Mapping[str, Metric],
-    permutations: int,
-    numbers: dict[str, Any],
-) -> list[str]:
-    """The distances in sentences; what only a probe computes is added to the numbers."""
+def _words(found: Mapping[str, Metric], count: int) -> list[str]:
+    """The numbers in sentences."""
     value = {name: metric.value for name, metric in found.items()}
 
-    def both(name: str, digits: int = 3) -> str:
-        return f"{value[name]:.{digits}f} (real {value[name + OF_REAL]:.{digits}f})"
+    def both(name: str) -> str:
+        return f"{short_number(value[name])} (real {short_number(value[name + OF_REAL])})"
 
-    seen = known.features(flat)
-    numbers["feature_frechet_distance_at_infinity"] = infinite = frechet_at_infinity(
-        seen, known.train_features
+    said = []
+    if "modes_found" in value:
+        said.append(
+            f"{value['modes_found']:.0f} modes {found['modes_found'].unit}; {100 * value['high_quality_share']:.1f} % "
+            f"of the samples are that near to one (real {100 * value['high_quality_share' + OF_REAL]:.1f} %)."
+        )
+    said.append(
+        f"Kernel distance {both('kernel_distance')}, over subsets ± {short_number(value['kernel_distance_spread'])}; "
+        f"Sinkhorn divergence from held-out examples {both('sinkhorn_divergence')}; sliced distance "
+        f"{both('sliced_distance')}."
     )
-    said = [
-        f"Feature Fréchet distance {both('feature_frechet_distance')}, and {infinite:.3f} as a line through parts of "
-        f"the samples has it for infinitely many; features: {known.features.words} ({known.features.size}, hash "
-        f"{known.features.hash}).",
-        f"Kernel distance {both('kernel_distance', 4)}, over subsets ± {value['kernel_distance_spread']:.4f}; "
-        f"Sinkhorn divergence from held-out examples {both('sinkhorn_divergence', 4)}; sliced distance "
-        f"{both('sliced_distance')}.",
-    ]
     if "sample_precision" in value:
         said.append(
-            f"Precision {both('sample_precision', 2)}, recall {both('sample_recall', 2)}, density "
-            f"{both('sample_density', 2)}, coverage {both('sample_coverage', 2)}; neighbours tell samples from "
+            f"Precision {both('sample_precision')}, recall {both('sample_recall')}, density "
+            f"{both('sample_density')}, coverage {both('sample_coverage')}; neighbours tell samples from "
             f"held-out examples in {100 * value['two_sample_accuracy']:.0f} % of cases "
             f"({found['two_sample_accuracy'].kind})."
         )
+    said.append(
+        f"Distance of the median sample from its nearest training example {both('nearest_training_distance')}; "
+        f"{round(value['training_copies'] * count)} of {count} samples are copies. Mean distance of two samples "
+        f"{both('variety')}."
+    )
+    if "classifier_score" in value:
+        said.append(
+            f"Classifier score {both('classifier_score')}, {found['classifier_score'].unit}; classes found: "
+            f"{value['classes_found']:.0f} {found['classes_found'].unit}."
+        )
+    return said
+
+
+def _further(known: RealExamples, flat: Examples, permutations: int, numbers: dict[str, Any]) -> list[str]:
+    """What only a probe computes, added to the numbers and said."""
+    seen = known.features(flat)
+    infinite, distance = frechet_at_infinity(seen, known.train_features), numbers["feature_frechet_distance"]
+    numbers["feature_frechet_distance_at_infinity"] = infinite
+    said = [
+        f"Feature Fréchet distance {short_number(distance)} "
+        f"(real {short_number(numbers[f'feature_frechet_distance{OF_REAL}'])}); for infinitely many samples a line "
+        f"through parts of them has {short_number(infinite)}. Features: {known.features.words} "
+        f"({known.features.size}, hash {known.features.hash})."
+    ]
     if permutations:
         held_out = known.features(known.held_out)
         tested = two_sample_test(seen[:_TESTED], held_out[:_TESTED], permutations=permutations)
         numbers["kernel_test_p_value"] = tested.p_value
         said.append(
-            f"Shuffled {permutations:,} times, samples and held-out examples are as far apart, by a Gaussian kernel, "
-            f"with probability {tested.p_value:.3g}."
-        )
-    apart = value["nearest_training_distance"]
-    usual = value[f"nearest_training_distance{OF_REAL}"]
-    said.append(
-        f"The median sample is {apart:.3g} from its nearest training example, a held-out example {usual:.3g}; "
-        f"{round(value['training_copies'] * len(flat))} of {len(flat)} samples are copies. Two samples are "
-        f"{value['variety']:.3g} apart, two held-out examples {value['variety' + OF_REAL]:.3g}."
-    )
-    if "classifier_score" in value:
-        said.append(
-            f"Classifier score {both('classifier_score', 2)}, {found['classifier_score'].unit}; classes found: "
-            f"{value['classes_found']:.0f} {found['classes_found'].unit}."
-        )
-    if "modes_found" in value:
-        said.insert(
-            0,
-            f"{value['modes_found']:.0f} modes {found['modes_found'].unit}; {100 * value['high_quality_share']:.1f} % "
-            f"of the samples are that near to one (real {100 * value['high_quality_share' + OF_REAL]:.1f} %).",
+            f"If samples and held-out examples were of one distribution, they would be as far apart, by a Gaussian "
+            f"kernel, with probability {short_number(tested.p_value)} ({permutations:,} shuffles)."
         )
     return said
 
 
-def _table(beside: Mapping[str, Beside], alone: Mapping[str, Metric]) -> Table:
+def _table(beside: Mapping[str, Beside]) -> Table:
     rows: list[list[str | float | int]] = [
         [name.replace("_", " "), both.samples.value, both.real.value, both.samples.unit]
         for name, both in beside.items()
     ]
-    spread = alone.get("kernel_distance_spread")
-    if spread is not None:
-        rows.append(["kernel distance spread", spread.value, "", spread.unit])
     basis = next(iter(beside.values())).samples.basis
     return Table(
         "generation",

@@ -35,6 +35,8 @@ FEWEST = 20
 """Samples that can be asked for at least."""
 COPY = 1e-3
 """A sample is a copy this close to a training example, beside the median distance of held-out ones."""
+_SETS = 4
+"""Sets of held-out examples that stand for those of a perfect sampler."""
 _SEEN_CLASS = 0.1
 """A class is found where so much of its share among training examples is drawn."""
 
@@ -89,6 +91,7 @@ class _Judged:
         whole = self.count == len(known.held_out)
         self.held_out = known.held_out if whole else known.held_out[np.sort(order)]
         self.held_out_seen = known.features(self.held_out)
+        self.like_real = [known.features(known.independent(self.count, seed)) for seed in range(_SETS)]
         self.some_train = np.random.default_rng(1).permutation(len(known.train))[: self.count]
         self.basis = self._basis(len(samples), self.count)
 
@@ -117,14 +120,19 @@ class _Judged:
     def distances(self) -> dict[str, Metric]:
         """From the training examples: by means and covariances, and by a kernel."""
         known = self.known
-        sets = self.seen[: self.count], self.held_out_seen
-        found = self.pair("feature_frechet_distance", [known.frechet_distance_of_features(x) for x in sets])
+        ours = self.seen[: self.count]
+        floors = [known.frechet_distance_of_features(x) for x in self.like_real]
+        found = self.pair(
+            "feature_frechet_distance",
+            (known.frechet_distance_of_features(ours), float(np.mean(floors))),
+            errors=(None, float(np.std(floors) / math.sqrt(_SETS))),
+        )
         kernel, floor = known.kernel_distance_of_features(self.seen), known.kernel_distance_of_held_out()
         found |= self.pair("kernel_distance", (kernel.value, floor.value), errors=(kernel.error, floor.error))
-        if min(len(self.seen), len(known.train)) >= 4:
-            over = kernel_distance_over_subsets(self.seen, known.train_features)
-            unit = f"over 100 subsets of {over.size:,}"
-            found["kernel_distance_spread"] = Metric(over.deviation, unit, basis=self.basis)
+        if self.count >= 4:
+            over = [kernel_distance_over_subsets(x, known.train_features) for x in (ours, self.like_real[0])]
+            unit = f"over 100 subsets of {over[0].size:,}"
+            found |= self.pair("kernel_distance_spread", [one.deviation for one in over], unit)
         return found
 
     def transport(self) -> dict[str, Metric]:
@@ -152,10 +160,10 @@ class _Judged:
             return {}
         rows = self.known.train_features[self.some_train]
         ours = fidelity(rows, self.seen[: self.count], NEIGHBOURS)
-        real = fidelity(rows, self.held_out_seen, NEIGHBOURS)
+        real = np.mean([fidelity(rows, x, NEIGHBOURS) for x in self.like_real], axis=0)
         found: dict[str, Metric] = {}
-        for name in Fidelity._fields:
-            found |= self.pair(f"sample_{name}", [getattr(one, name) for one in (ours, real)])
+        for name, *both in zip(Fidelity._fields, ours, real, strict=True):
+            found |= self.pair(f"sample_{name}", [float(one) for one in both])
         tests = [told_apart(x, self.held_out_seen) for x in (self.seen[: self.count], rows)]
         errors = [math.sqrt(t.accuracy * (1 - t.accuracy) / t.asked) for t in tests]
         kinds = [f"0.5 is ideal; 95 %: {t.low:.2f} to {t.high:.2f}" for t in tests]

@@ -1,7 +1,8 @@
 """Real examples that samples are held against: those of training, and held-out ones that say what chance does.
 
 Distances in features are taken from the training examples, and stand beside those of held-out examples from the same
-ones: a classifier has seen the training examples, and that makes both larger alike.
+ones: a classifier has seen the training examples, and that makes both larger alike. Splits hold the same share of every
+class, which no sampler could: what stands for a perfect one has classes by chance.
 """
 
 import functools
@@ -38,6 +39,9 @@ class RealExamples:
     held_out: Examples
     train_y: Int[np.ndarray, " examples"] | None
     held_out_y: Int[np.ndarray, " others"] | None
+    more: Examples
+    """Further examples that training has not seen: those of the other split, if any."""
+    more_y: Int[np.ndarray, " further"] | None
     modes: Modes | None = None
     """Of data whose distribution is known, in the units of the data, which are not scaled."""
     said: Sequence[str] = ()
@@ -103,6 +107,25 @@ class RealExamples:
         even = np.abs(held_out - train * held_out.sum() / train.sum()) <= 1
         return self.held_out_y if even.all() else None
 
+    def independent(self, count: int, seed: int) -> Examples:
+        """Examples that training has not seen, as if drawn one by one: with classes by chance, not in even shares."""
+        rng = np.random.default_rng(seed)
+        pool = np.concatenate([self.held_out, self.more])
+        order = rng.permutation(len(pool))
+        if self.held_out_y is None or self.more_y is None:
+            return pool[order[:count]]
+        drawn = self.drawn_classes(count, seed)
+        assert drawn is not None, "what is held out has classes where training has"
+        wanted = np.bincount(drawn, minlength=self.classes)
+        labels = np.concatenate([self.held_out_y, self.more_y])[order]
+        ranks = np.empty(len(order), np.int64)
+        for c in range(self.classes):
+            own = labels == c
+            ranks[own] = np.arange(own.sum())
+        chosen = ranks < wanted[labels]
+        # Where a class has too few, others come in.
+        return pool[np.concatenate([order[chosen], order[~chosen]])[:count]]
+
     def drawn_classes(self, n: int, seed: int) -> Int[np.ndarray, " n"] | None:
         """Classes of `n` samples, independent draws by their frequency among the training examples."""
         if self.train_y is None:
@@ -120,19 +143,28 @@ def real_examples(data: Data, part: Split | None = None) -> RealExamples:
     if part is None:
         part, said = data.held_out()
     train = data.train
-    if part is train or (isinstance(part, Subset) and part.split is train):
+    if _of(part, train):
         everything = np.arange(len(train))
         train, part = Subset(train, everything[::2]), Subset(train, everything[1::2])
         said = ["Every second training example stands for the held-out ones."]
-    (x, y), (held_out, held_out_y) = (_rows(data.schema, split) for split in (train, part))
-    return RealExamples(data.schema, x, held_out, y, held_out_y, modes_of(data.source), said)
+    others = [split for split in (data.val, data.test) if len(split) and not _of(part, split)]
+    more = others[0] if len(others) == 1 else Subset(train, np.zeros(0, np.int64))
+    rows = [_rows(data.schema, split) for split in (train, part, more)]
+    (x, y), (held_out, held_out_y), (further, further_y) = rows
+    known = (x, held_out, y, held_out_y, further, further_y)
+    return RealExamples(data.schema, *known, modes_of(data.source), said)
+
+
+def _of(part: Split, whole: Split) -> bool:
+    """Whether a part is a split as a whole, or some of its examples."""
+    return part is whole or (isinstance(part, Subset) and part.split is whole)
 
 
 def _rows(schema: Schema, split: Split) -> tuple[Examples, Int[np.ndarray, " examples"] | None]:
     # Examples stand in the order of their source, which may be that of their classes.
     some = split if len(split) <= MOST else Subset.drawn(split, MOST)
     batch = some.batch(np.arange(len(some)))
-    x = np.asarray(batch.x, np.float64).reshape(len(some), -1)
+    x = np.asarray(batch.x, np.float64).reshape(len(some), schema.dimensions)
     return x, np.asarray(batch.y, np.int64) if targets.of(schema).one_class else None
 
 
