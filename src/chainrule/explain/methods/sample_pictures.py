@@ -56,10 +56,17 @@ def closest(known: RealExamples, schema: Schema, flat: Examples) -> Picture:
         groups = {
             "training examples": known.train[:_POINTS],
             "samples": flat[:_POINTS],
-            "the ten closest samples": flat[rows],
+            "ten closest": flat[rows],
         }
         caption = f"The closest is {apart[0]:.3g} from its nearest training example."
-        return Scatter("nearest", title, "first coordinate", "second coordinate", groups, caption=caption)
+        return Scatter(
+            "nearest",
+            "Samples over training examples",
+            "first coordinate",
+            "second coordinate",
+            groups,
+            caption=caption,
+        )
     cells: list[list[str | float | int]] = [
         [int(row), int(numbers[row, 0]), float(distance)] for row, distance in zip(rows, apart, strict=True)
     ]

@@ -73,7 +73,7 @@ def collapsed(found: Mapping[str, Metric]) -> str:
 
 def _on_data(found: Mapping[str, Metric]) -> bool:
     """Whether samples are where the data are, as far as that was measured."""
-    for name in ("high_quality_share", "sample_precision"):
+    for name in ("high_quality_share", "sample_density"):
         if name in found:
             real = found.get(f"{name}{OF_REAL}", Metric(1.0)).value
             return found[name].value >= _HALF * real
@@ -86,7 +86,7 @@ def _which(found: Mapping[str, Metric]) -> str:
 
 def _help(found: Mapping[str, Metric]) -> str:
     if not _on_data(found):
-        return "Most are not where the data are: train longer, or use a larger model"
+        return "They are not where the data are dense: train longer, or use a larger model"
     return (
         "What they draw is like the data, but always the same: train longer with a lower learning rate or larger "
         "batches, draw with less guidance or a higher temperature, or, of two networks that play against each other, "
