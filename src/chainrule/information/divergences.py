@@ -154,9 +154,7 @@ def divergence_estimate(
         steps=int(fitted.steps),
         best_step=int(fitted.at),
         curve=np.column_stack([looks, curve])[: int(fitted.steps) // min(every, steps)],
-        remarks=_remarks(
-            one, value, error, heaviest, score_on_fitted, int(fitted.at) == int(fitted.steps), steps
-        ),
+        remarks=_remarks(one, value, error, heaviest, score_on_fitted, int(fitted.at), int(fitted.steps)),
     )
 
 
@@ -176,14 +174,16 @@ def _remarks(
     error: float,
     heaviest: float,
     score_on_fitted: bool,
-    unfinished: bool,
-    steps: int,
+    best_step: int,
+    made: int,
 ) -> tuple[str, ...]:
     said = [one.remark] if one.remark else []
     if score_on_fitted:
         said.append("Scored on the points the critic was fitted on: it may exceed the true divergence.")
     if not math.isfinite(value):
         said.append("The bound is not finite: the conjugate overflowed on points the critic never saw.")
+    elif not best_step:
+        said.append("No step was better than a critic that says nothing: these samples are not told apart.")
     elif value <= one.at_one and heaviest > _HEAVY:
         said.append("No more than a constant critic has: this bound says nothing about these laws.")
     elif value - one.at_one <= 2 * error:
@@ -195,8 +195,8 @@ def _remarks(
             f"One term makes {100 * heaviest:.0f} % of the variance: tails are heavy, and the standard error is itself "
             "uncertain; 2 JSD, squared Hellinger and total variation are bounded."
         )
-    if unfinished:
-        said.append(f"The best step was the last one: more than {steps:,} steps would raise the bound.")
+    if best_step == made:
+        said.append(f"The best step was the last one: more than {made:,} steps would raise the bound.")
     return tuple(said)
 
 
