@@ -46,7 +46,7 @@ class SinkhornDivergence(Measure):
 
     def of_real(self) -> float:
         """The mean over several sets."""
-        return self.points.of_real(self.points.sinkhorn).value
+        return float(np.mean(self.points.of_real(self.points.sinkhorn)))
 
     def of(self, samples: np.ndarray) -> float:
         """That of as many samples."""

@@ -36,7 +36,7 @@ FEWEST = 20
 COPY = 1e-3
 """A sample is a copy this close to a training example, beside the median distance of held-out ones."""
 _SETS = 4
-"""Sets of held-out examples that stand for those of a perfect sampler."""
+"""Sets of samples at most, and of held-out examples that stand for those of a perfect sampler."""
 _SEEN_CLASS = 0.1
 """A class is found where so much of its share among training examples is drawn."""
 
@@ -90,6 +90,8 @@ class _Judged:
         order = np.random.default_rng(0).permutation(len(known.held_out))[: self.count]
         whole = self.count == len(known.held_out)
         self.held_out = known.held_out if whole else known.held_out[np.sort(order)]
+        starts = range(0, len(samples) - self.count + 1, self.count)
+        self.sets = [self.seen[start : start + self.count] for start in starts][:_SETS]
         self.held_out_seen = known.features(self.held_out)
         self.like_real = [known.features(known.independent(self.count, seed)) for seed in range(_SETS)]
         self.some_train = np.random.default_rng(1).permutation(len(known.train))[: self.count]
@@ -117,20 +119,30 @@ class _Judged:
             f"{name}{OF_REAL}": Metric(values[1], unit, errors[1], kinds[1], self.basis),
         }
 
+    def over_sets(
+        self, name: str, ours: Sequence[float], real: Sequence[float], unit: str = ""
+    ) -> dict[str, Metric]:
+        """The same of several sets, by their means."""
+        values = [float(np.mean(found)) for found in (ours, real)]
+        errors = [
+            float(np.std(found) / math.sqrt(len(found))) if len(found) > 1 else None for found in (ours, real)
+        ]
+        return self.pair(name, values, unit, errors=(errors[0], errors[1]))
+
     def distances(self) -> dict[str, Metric]:
         """From the training examples: by means and covariances, and by a kernel."""
         known = self.known
-        ours = self.seen[: self.count]
-        floors = [known.frechet_distance_of_features(x) for x in self.like_real]
-        found = self.pair(
-            "feature_frechet_distance",
-            (known.frechet_distance_of_features(ours), float(np.mean(floors))),
-            errors=(None, float(np.std(floors) / math.sqrt(_SETS))),
+        frechet = known.frechet_distance_of_features
+        found = self.over_sets(
+            "feature_frechet_distance", list(map(frechet, self.sets)), list(map(frechet, self.like_real))
         )
         kernel, floor = known.kernel_distance_of_features(self.seen), known.kernel_distance_of_held_out()
         found |= self.pair("kernel_distance", (kernel.value, floor.value), errors=(kernel.error, floor.error))
         if self.count >= 4:
-            over = [kernel_distance_over_subsets(x, known.train_features) for x in (ours, self.like_real[0])]
+            over = [
+                kernel_distance_over_subsets(x, known.train_features)
+                for x in (self.sets[0], self.like_real[0])
+            ]
             unit = f"over 100 subsets of {over[0].size:,}"
             found |= self.pair("kernel_distance_spread", [one.deviation for one in over], unit)
         return found
@@ -138,19 +150,15 @@ class _Judged:
     def transport(self) -> dict[str, Metric]:
         """From held-out examples, by optimal transport; of real: training examples, in several sets."""
         rows = HeldOutRows(self.known.train_features, self.held_out_seen, self.count)
-        sinkhorn, sliced = rows.of_real(rows.sinkhorn), rows.of_real(rows.sliced)
         return {
-            **self.pair(
+            **self.over_sets(
                 "sinkhorn_divergence",
-                (rows.sinkhorn(self.seen), sinkhorn.value),
+                [rows.sinkhorn(x) for x in self.sets],
+                rows.of_real(rows.sinkhorn),
                 "squared distance",
-                errors=(None, sinkhorn.error),
             ),
-            **self.pair(
-                "sliced_distance",
-                (rows.sliced(self.seen), sliced.value),
-                "distance",
-                errors=(None, sliced.error),
+            **self.over_sets(
+                "sliced_distance", [rows.sliced(x) for x in self.sets], rows.of_real(rows.sliced), "distance"
             ),
         }
 
@@ -159,12 +167,12 @@ class _Judged:
         if self.count <= NEIGHBOURS:
             return {}
         rows = self.known.train_features[self.some_train]
-        ours = fidelity(rows, self.seen[: self.count], NEIGHBOURS)
-        real = np.mean([fidelity(rows, x, NEIGHBOURS) for x in self.like_real], axis=0)
+        ours, real = ([fidelity(rows, x, NEIGHBOURS) for x in sets] for sets in (self.sets, self.like_real))
         found: dict[str, Metric] = {}
-        for name, *both in zip(Fidelity._fields, ours, real, strict=True):
-            found |= self.pair(f"sample_{name}", [float(one) for one in both])
-        tests = [told_apart(x, self.held_out_seen) for x in (self.seen[: self.count], rows)]
+        for name in Fidelity._fields:
+            shares = [[getattr(one, name) for one in sets] for sets in (ours, real)]
+            found |= self.over_sets(f"sample_{name}", shares[0], shares[1])
+        tests = [told_apart(x, self.held_out_seen) for x in (self.sets[0], rows)]
         errors = [math.sqrt(t.accuracy * (1 - t.accuracy) / t.asked) for t in tests]
         kinds = [f"0.5 is ideal; 95 %: {t.low:.2f} to {t.high:.2f}" for t in tests]
         return found | self.pair(
