@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chainrule import data, models, report
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, DataError
 from chainrule.explain import experiments, probes
 from chainrule.explain.experiments.generator_gradients import ShiftingGenerator, measured
 from chainrule.explain.methods.two_players import (
@@ -143,13 +143,13 @@ def test_data_of_ones_own_are_compared_in_their_units(tmp_path) -> None:
         steps=100,
         width=8,
     )
-    assert outcome.numbers["bound"] > 0.9
+    assert outcome.numbers["bound"] > 0.8
     assert outcome.numbers["floor"] < 0.3
     assert report.draw(outcome.pictures[0]).startswith("<svg")
 
 
 def test_texts_are_no_points() -> None:
-    with pytest.raises(ValueError, match="not tokens"):
+    with pytest.raises(DataError, match="not tokens"):
         experiments.run("divergence-bound", data="shakespeare", against="shakespeare")
 
 

@@ -152,8 +152,8 @@ def _outcome(
             f"{first['discriminator_loss']:.3f} to {judged['discriminator_loss']:.3f} and raise the generator's from "
             f"{first['generator_loss']:.3f} to {judged['generator_loss']:.3f}; no point has moved.",
             f"{settings.generator_updates} updates of the generator bring its loss to {last['generator_loss']:.3f}: "
-            f"its points move {np.linalg.norm(moved, axis=1).mean():.2f} on average, and the cosine between a point's way "
-            f"and its arrow is {cosine:.2f} on average, not 1, because one network moves them all together.",
+            f"its points move {np.linalg.norm(moved, axis=1).mean():.2f} on average, and the cosine between a point's "
+            f"way and its arrow is {cosine:.2f} on average, not 1, because one network moves them all together.",
             f"{visited} of {settings.modes} modes have a generated point within three deviations.",
         ],
         [
@@ -184,7 +184,8 @@ def _picture(
     scale: float,
 ) -> Scatter:
     shown = one["fake"][: settings.points]
-    starts, steps = shown[:_ARROWS], scale * one["arrows"][:_ARROWS]
+    starts = shown[:_ARROWS]
+    steps = scale * one["arrows"][: len(starts)]
     return Scatter(
         f"adversarial-step-{number}",
         f"{number}. {name[0].upper()}{name[1:]}",
@@ -195,7 +196,7 @@ def _picture(
         extent=(-3.5, 3.5, -3.5, 3.5),
         contours=((0.5, "1/2"),),
         arrows=(starts, steps),
-        caption=f"Colour: D(x), the darker the surer of data. Arrows: down the generator's loss, for {_ARROWS} points, "
+        caption=f"Colour: D(x), the darker the surer of data. Arrows: down the generator's loss, for {len(starts)} points, "
         "to one scale. The noise is the same in all three, so that every point can be followed.",
     )
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from chainrule import data as sources
 from chainrule.core import random
 from chainrule.core.errors import DataError
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.explain.methods.divergence_bounds import beside_floor
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
@@ -50,12 +51,12 @@ def run(settings: DivergenceBoundSettings, listener: Listener) -> Outcome:
 
 def _rows(one: Data, settings: DivergenceBoundSettings) -> np.ndarray:
     """Some examples of all splits in the original units, in random order."""
-    raw = [one.scaling.inverse(np.asarray(split.x)) for split in (one.train, one.val, one.test) if len(split)]
-    if not np.issubdtype(raw[0].dtype, np.floating):
+    if not kinds.of(one.schema).comparable:
         raise DataError(
             f"{one.name}: a critic compares examples of numbers, not tokens",
             remedy="give a table, points or images",
         )
+    raw = [one.scaling.inverse(np.asarray(split.x)) for split in (one.train, one.val, one.test) if len(split)]
     rows = np.concatenate(raw).reshape(sum(map(len, raw)), -1)
     chosen = np.random.default_rng(settings.seed).permutation(len(rows))[: settings.n]
     return rows[chosen]

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 from scipy import stats
@@ -71,7 +72,7 @@ def _snapshot(settings: GameOnALineSettings, players: Players, data: Normal) -> 
     reach = 4 * settings.deviation
     x = np.linspace(settings.mean - reach, settings.mean + reach, 201).astype(np.float32)
     key = random.key(settings.seed, "snapshots")
-    fake, real, learned, on_data = map(np.asarray, _drawn(players, data, x, key, settings.draws))
+    fake, real, learned, on_data = map(np.asarray, _drawn(players, data, jnp.asarray(x), key, settings.draws))
     density = np.exp(np.asarray(data.log_prob(x)))
     generated = np.exp(np.asarray(KernelDensity().fit(fake[:, None]).log_prob(x[:, None])))
     best = np.asarray(game.optimal_discriminator(density, generated, at=x, normalize=True))
