@@ -11,7 +11,7 @@ from chainrule import data, models, report
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments, probes
-from chainrule.explain.methods.interpolation import between
+from chainrule.probability.interpolation import between
 from chainrule.explain.probes.samplers import _near
 from chainrule.models.diffusion.samplers import on_host
 from chainrule.train import Run, fit

@@ -163,7 +163,7 @@ class TrainingRequest:
 
     def settled(self, data: Data) -> tuple[TrainConfig, int]:
         """All training settings, those that suit the model and the data where none were given, and the steps."""
-        return settled(self.entry.training, self.train, len(data.train))
+        return settled(self.entry.training_for(data.schema), self.train, len(data.train))
 
 
 def parse_request(words: Words) -> TrainingRequest:

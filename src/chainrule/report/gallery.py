@@ -5,7 +5,7 @@ checkpoint yet) says why instead of being left out in silence.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import equinox as eqx
@@ -24,14 +24,16 @@ from chainrule.models.protocol import (
     CanPredict,
     CanSample,
     CanTranslate,
+    HasDiagnostics,
     HasLatents,
     HasOwnTraining,
     HasPictures,
     HasPredictiveDistribution,
     HasSampleCaption,
+    HasSnapshots,
     HasSurprisal,
 )
-from chainrule.report import language_models, predictions
+from chainrule.report import language_models, predictions, snapshots
 from chainrule.report.samples import captions_to_show, classes_to_show, values_to_show
 from chainrule.train import Run
 from chainrule.train.folder import decisive
@@ -82,6 +84,15 @@ def groups(run: Run) -> list[PictureGroup]:
         found = [PictureGroup("Learning", curves)]
     if isinstance(model, HasLatents):
         found = [PictureGroup("Learning", [*learning_curves(run), *stacked_bound(run)])]
+    if isinstance(model, HasDiagnostics):
+        main = [
+            replace(curve, y_label=model.loss_unit())
+            for curve in learning_curves(run)
+            if curve.name == "curve-loss"
+        ]
+        found = [PictureGroup("Learning", [*main, *model.curves(run.metrics)])]
+    if isinstance(model, HasSnapshots):
+        found.append(PictureGroup("Along the way", snapshots.pictures(run)))
     for title, capability, make in _CAPABILITIES:
         if isinstance(model, capability):
             try:

@@ -125,7 +125,7 @@ def _ramp(
     model = prepared(model, data)
     check_gradients("find_lr", model)
     entry = models.entry_of(model)
-    config, _ = settled(entry.training if entry else {}, settings, len(data.train))
+    config, _ = settled(entry.training_for(data.schema) if entry else {}, settings, len(data.train))
     peak = config.optimizer.lr
     stepper = Stepper(
         model,

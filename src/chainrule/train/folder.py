@@ -11,6 +11,7 @@
 | `tokenizer.json` | text that another run or file was the start of: the tokenizer, as a file to load data with |
 | `residuals.json` | values: how far validation examples were from their predictions, for intervals around new ones |
 | `temperature.json` | classes: the temperature at which probabilities are honest, fitted on validation examples |
+| `snapshots/step-*.npy` | models that draw the same examples again and again: those examples along the way |
 | `model.py` | networks of the user's own out of a file: a copy of it, never run |
 | `log.txt` | what happened when, for people |
 """
@@ -49,7 +50,7 @@ CODE = "model.py"
 _SECTIONS = ("model", "data", "train")
 _OWN = (
     *("config.yaml", "env.json", "data.json", "metrics.jsonl", "status.json", "log.txt"),
-    *("checkpoints", ".lock", "tokenizer.json", "residuals.json", "temperature.json", CODE),
+    *("checkpoints", "snapshots", ".lock", "tokenizer.json", "residuals.json", "temperature.json", CODE),
 )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from chainrule import models
 from chainrule.core import random, tree
 from chainrule.core.errors import CapabilityError
+from chainrule.data.dataset import Data
 from chainrule.data.splits import Split
 from chainrule.models.protocol import HasOwnTraining, Model
 from chainrule.train.config import TrainConfig
@@ -27,11 +28,11 @@ _OF_USE = {
 }
 
 
-def defaults(model: Model, split: Split) -> Mapping[str, Any]:
-    """Training settings that suit a model trained on these examples, where they are not the general ones."""
+def defaults(model: Model, data: Data) -> Mapping[str, Any]:
+    """Training settings that suit a model trained on these data, where they are not the general ones."""
     entry = models.entry_of(model)
-    own = entry.training if entry else {}
-    return {**own, "batch": len(split.apart)} if isinstance(model, HasOwnTraining) else own
+    own = entry.training_for(data.schema) if entry else {}
+    return {**own, "batch": len(data.train.apart)} if isinstance(model, HasOwnTraining) else own
 
 
 def check(model: Model, settings: Mapping[str, Any]) -> None:

@@ -114,7 +114,7 @@ def _recipe(
         if y is not None:
             targets.of(data.schema).check(data.schema, y, f"{data.name}, {name} split")
     iterations.check(model, settings)
-    config, total = settled(iterations.defaults(model, data.train), settings, len(data.train))
+    config, total = settled(iterations.defaults(model, data), settings, len(data.train))
     if config.balanced and not targets.of(data.schema).one_class:
         raise ArgumentError(
             f"balanced=true: {data.name} has no classes to take turns", remedy="leave balanced out"

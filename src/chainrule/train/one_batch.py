@@ -54,7 +54,7 @@ def overfit_one_batch(model: Model, data: Data, **settings: Any) -> OneBatch:
     model = prepared(model, data)
     check_gradients("overfit_one_batch", model)
     entry = models.entry_of(model)
-    defaults = merge(entry.training if entry else {}, {"steps": STEPS})
+    defaults = merge(entry.training_for(data.schema) if entry else {}, {"steps": STEPS})
     config, steps = settled(defaults, settings, len(data.train))
     stepper = Stepper(model, config, data.train, lambda step: 1.0, resident=True, most=steps)
     stepper.batches = replace(stepper.batches, examples=config.batch, shuffle=False)

@@ -20,7 +20,7 @@ def rehearse(model: Model, data: Data, **settings: Any) -> events.Estimated:
     model itself is left as it is.
     """
     iterations.check(model, settings)
-    config, total = settled(iterations.defaults(model, data.train), settings, len(data.train))
+    config, total = settled(iterations.defaults(model, data), settings, len(data.train))
     stepper = stepper_for(model, config, data.train, total, most=STEPS)
     state = initial_state(model, config)
     stepper.compile(state)

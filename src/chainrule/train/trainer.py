@@ -18,7 +18,8 @@ import numpy as np
 
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
 from chainrule.data.loading.load import check_command
-from chainrule.train import checkpoints, events, folder, former, naming
+from chainrule.models.protocol import HasDiagnostics, HasSnapshots
+from chainrule.train import checkpoints, events, folder, former, naming, snapshots
 from chainrule.train.beginning import check_space, started, unexpected
 from chainrule.train.callbacks import Callback, Moment, kept, named
 from chainrule.train.diagnose import first_bad_value, not_finite
@@ -61,6 +62,7 @@ class Trainer:
             "rollbacks": 0,
             "metrics_bytes": 0,
             "callbacks": {},
+            "alarms": [],
             "stopped": "",
         }
         self._blank = copy.deepcopy(self.journal)
@@ -285,7 +287,21 @@ class Trainer:
         else:
             self.journal["stale"] += 1
             self._check_patience()
+        if isinstance(model, HasSnapshots):
+            snapshots.keep(self.path, model, step, self.config.seed)
+        self._raise_alarms(step)
         return values
+
+    def _raise_alarms(self, step: int) -> None:
+        """Say what a model sees going wrong in its own training, each thing once."""
+        if not isinstance(self.model, HasDiagnostics):
+            return
+        for alarm in self.model.alarms(self.run.metrics):
+            if alarm.name not in self.journal["alarms"]:
+                self.journal["alarms"].append(alarm.name)
+                text = f"step {step}: {alarm.text}"
+                self.writer.log(f"alarm: {text}")
+                self.notify(events.Noticed(text))
 
     def _ask(self, state: State, step: int, values: Mapping[str, float]) -> State:
         """Let the callbacks of the user stop the run or change its rate."""
@@ -382,8 +398,12 @@ class Trainer:
             self.writer.cut(journal["metrics_bytes"])
             return eqx.tree_at(lambda s: s.factor, state, factor), self.saved
         again = f"chainrule resume {naming.handle(self.path)} optimizer.lr={halved:.2g}"
+        own = self.model.when_not_finite() if isinstance(self.model, HasDiagnostics) else ""
         raise DivergedError(
-            f"{what} at step {step}", remedy=f"last good checkpoint: step {self.saved}.   retry: {again}"
+            f"{what} at step {step}",
+            remedy="\n".join(
+                filter(None, [f"last good checkpoint: step {self.saved}.   retry: {again}", own])
+            ),
         )
 
 

@@ -161,7 +161,7 @@ def _tried(settings: SearchSettings, chosen: dict[str, Any], data: sources.Data)
             side[group] = value
     training = sides[False]
     length = {} if {"steps", "epochs"} & training.keys() else {"steps": settings.steps}
-    config, steps = settled(entry.training, {**training, **length}, len(data.train))
+    config, steps = settled(entry.training_for(data.schema), {**training, **length}, len(data.train))
     return train_seeds(
         lambda seed: models.build(settings.model, data, seed=seed, **sides[True]),
         data,

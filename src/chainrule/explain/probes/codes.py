@@ -11,7 +11,7 @@ from chainrule.core.pictures import Images, Lines, Picture
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.interpolation import between
+from chainrule.probability.interpolation import between
 from chainrule.explain.protocol import Count, Outcome, Probe, Settings
 from chainrule.models.protocol import CanInvert, Model
 from chainrule.train import Run

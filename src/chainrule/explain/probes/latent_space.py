@@ -16,7 +16,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.explain.methods import code_space
-from chainrule.explain.methods.interpolation import between
+from chainrule.probability.interpolation import between
 from chainrule.explain.protocol import Count, Outcome, Probe, Settings
 from chainrule.models.protocol import CanDecode, CanEncode, HasLatents, Model
 from chainrule.train import Run

@@ -53,6 +53,8 @@ class Entry:
     citation: str
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that suit this model, where they differ from the general defaults."""
+    training_on: Callable[[Schema], Mapping[str, Any]] | None = None
+    """From the schema of some data to training settings that suit this model on those, over the ones of `training`."""
     suited: Callable[[Any, Schema, int | None], Mapping[str, Any]] | None = None
     """From (config, schema, number of training examples where known) to settings that suit those data.
 
@@ -110,6 +112,14 @@ class Entry:
     """
     surrogate_gradient: str = ""
     """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""
+
+    def training_for(self, schema: Schema) -> dict[str, Any]:
+        """Training settings that suit this model on data of this schema, where none are given."""
+        settings = dict(self.training)
+        for name, value in ({} if self.training_on is None else self.training_on(schema)).items():
+            both = isinstance(value, Mapping) and isinstance(settings.get(name), Mapping)
+            settings[name] = {**settings[name], **value} if both else value
+        return settings
 
 
 __all__ = ["Config", "Entry", "Recipe"]

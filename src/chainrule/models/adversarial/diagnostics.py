@@ -1,0 +1,213 @@
+"""How a game goes, from the numbers its players leave: alarms in words, and curves that can be read."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from chainrule.core.pictures import Lines, Picture
+from chainrule.models.adversarial.games import Game
+from chainrule.models.protocol import Alarm
+
+PERFECT_STEPS = 500
+"""For how long a discriminator that is always right may be so before it is an alarm."""
+_PERFECT = 0.995
+_FADED = 1e-6
+"""Gradients of a generator that say nothing."""
+_LINES = 3
+"""Lines of training numbers, or evaluations, in a row that make an alarm."""
+_HALF = 0.5
+_NARROW = 0.1
+"""Share of the data's spread below which generated examples are all alike."""
+_LARGEST = {True: 100.0, False: 1e5}
+"""Scores beyond this diverge: of games in which a score is bounded by its meaning, and of others."""
+
+History = Mapping[str, np.ndarray]
+
+
+def _column(history: History, name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
+    """Steps and values of one number."""
+    if name not in history:
+        return np.empty(0, int), np.empty(0)
+    chosen = (history["split"] == split) & np.isfinite(history[name])
+    return history["step"][chosen], history[name][chosen]
+
+
+def alarms(game: Game, history: History) -> list[Alarm]:
+    """What has gone wrong by the end of a history, each with what helps."""
+    found = [
+        _perfect(history) if game.bounded else None,
+        _faded(history),
+        _collapsed(history),
+        _large(game, history),
+    ]
+    return [alarm for alarm in found if alarm is not None]
+
+
+def _perfect(history: History) -> Alarm | None:
+    step, real = _column(history, "discriminator.real_accuracy")
+    _, fake = _column(history, "discriminator.fake_accuracy")
+    if not len(step) or step[-1] < PERFECT_STEPS:
+        return None
+    late = step > step[-1] - PERFECT_STEPS
+    if min(real[late].min(), fake[late].min()) < _PERFECT:
+        return None
+    return Alarm(
+        "discriminator perfect",
+        int(step[-1]),
+        f"the discriminator has been right of every example for {PERFECT_STEPS} steps: the generator learns little "
+        "from it. What helps: slopes that cost more (r1=1 r2=1), a slower discriminator "
+        "(parts.discriminator.lr=1e-4), or spectral=layer",
+    )
+
+
+def _faded(history: History) -> Alarm | None:
+    step, size = _column(history, "generator.grad_norm")
+    if len(step) < _LINES or size[-_LINES:].max() >= _FADED:
+        return None
+    return Alarm(
+        "generator without gradient",
+        int(step[-1]),
+        f"the generator's gradient is {size[-1]:.1e}: it no longer moves. What helps: a game whose gradient does not "
+        "fade (game=non-saturating or game=relativistic), or slopes that cost more (r1=1 r2=1)",
+    )
+
+
+def _collapsed(history: History) -> Alarm | None:
+    step, narrow = _column(history, "generator.spread")
+    late = len(narrow) >= _LINES and narrow[-_LINES:].max() < _NARROW
+    at, covered = _column(history, "coverage", "val")
+    bare = len(covered) >= _LINES and covered[-_LINES:].max() < _HALF
+    if not (late or bare):
+        return None
+    what = (
+        f"generated examples lie {narrow[-1]:.0%} as far apart as real ones"
+        if late
+        else f"generated examples have been near fewer than half of the held-out ones in {_LINES} evaluations "
+        f"({covered[-1]:.0%} now)"
+    )
+    return Alarm(
+        "collapse",
+        int(step[-1] if late else at[-1]),
+        f"{what}: modes are missing. What helps: game=relativistic with r1 and r2, decisions about several examples "
+        "(pack=2 or minibatch_std=true), or a lower learning rate (optimizer.lr=1e-4)",
+    )
+
+
+def _large(game: Game, history: History) -> Alarm | None:
+    step, high = _column(history, "discriminator.real_high")
+    _, low = _column(history, "discriminator.fake_low")
+    if len(step) < _LINES:
+        return None
+    largest = _LARGEST[game.bounded]
+    if np.maximum(np.abs(high), np.abs(low))[-_LINES:].min() < largest:
+        return None
+    return Alarm(
+        "scores diverging",
+        int(step[-1]),
+        f"scores have grown beyond {largest:g} ({high[-1]:.3g} for real, {low[-1]:.3g} for generated examples). What "
+        "helps: slopes that cost more (r1=1 r2=1), spectral=layer, or a lower learning rate (optimizer.lr=1e-4)",
+    )
+
+
+# ---------------------------------------------------------------------- curves
+
+
+def curves(game: Game, history: History, found: Sequence[Alarm]) -> list[Picture]:
+    """Scores with their spread, accuracies, coverage and precision, gradients and moves of both players, penalty."""
+    marks = [(float(alarm.step), alarm.name) for alarm in found]
+    pictures = [
+        _scores(game, history, marks),
+        _several(
+            history,
+            "told-apart",
+            "How often examples are told apart",
+            "share",
+            {"real": "discriminator.real_accuracy", "generated": "discriminator.fake_accuracy"},
+            caption="A discriminator that is always right, or always undecided at 0.5 with samples that differ, "
+            "teaches the generator nothing.",
+        ),
+        _several(
+            history,
+            "coverage",
+            "Held-out examples beside generated ones",
+            "share",
+            {
+                "coverage: real ones with a generated one near": "coverage",
+                "precision: generated ones near a real": "precision",
+            },
+            split="val",
+            caption="Near means nearer than all but a twentieth of the real examples. Coverage below "
+            "one half in three evaluations raises an alarm.",
+        ),
+        _several(
+            history,
+            "gradients",
+            "Gradients and moves of both players",
+            "norm",
+            {
+                "discriminator, gradient": "discriminator.grad_norm",
+                "generator, gradient": "generator.grad_norm",
+                "discriminator, move": "discriminator.update_norm",
+                "generator, move": "generator.update_norm",
+            },
+            log=True,
+        ),
+        _several(
+            history,
+            "game",
+            "What the players minimise",
+            "loss",
+            {
+                "discriminator": "discriminator.game_loss",
+                "penalty": "discriminator.penalty",
+                "generator": "generator.loss",
+            },
+            caption="These are moves in a game, not progress: both may stand still while samples improve, or fall "
+            "while they get worse.",
+        ),
+    ]
+    return [picture for picture in pictures if picture is not None]
+
+
+def _scores(game: Game, history: History, marks: Sequence[tuple[float, str]]) -> Lines | None:
+    series = {}
+    for label, name in (("real", "real"), ("generated", "fake")):
+        columns = [_column(history, f"discriminator.{name}_{mark}") for mark in ("middle", "low", "high")]
+        if not len(columns[0][0]):
+            return None
+        values = [1 / (1 + np.exp(-np.clip(y, -60, 60))) if game.probability else y for _, y in columns]
+        series[label] = (columns[0][0].astype(float), *values)
+    return Lines(
+        "scores",
+        "Scores of real and generated examples",
+        "step",
+        "D(x)" if game.probability else "score",
+        series,
+        marks=marks,
+        caption="Medians, and bands from the 10th to the 90th percentile of a batch. "
+        + ("At the end of a game that was won by the generator both lie at 0.5." if game.probability else "")
+        + (" Marks are alarms." if marks else ""),
+    )
+
+
+def _several(
+    history: History,
+    name: str,
+    title: str,
+    unit: str,
+    names: Mapping[str, str],
+    *,
+    split: str = "train",
+    log: bool = False,
+    caption: str = "",
+) -> Lines | None:
+    found = {label: _column(history, column, split) for label, column in names.items()}
+    series = {
+        label: (step.astype(float), value)
+        for label, (step, value) in found.items()
+        if len(step) and value.any() and not (log and (value <= 0).any())
+    }
+    return Lines(name, title, "step", unit, series, log_y=log, caption=caption) if series else None
+
+
+__all__ = ["alarms", "curves"]

@@ -1,0 +1,179 @@
+"""Pictures of a game: where scores rise and generated points would go, modes, walks through noise, slopes, weights."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core import random
+from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter
+from chainrule.core.types import Array, Key
+from chainrule.data import kinds
+from chainrule.data.dataset import Data
+from chainrule.data.generated.toys import modes_of
+from chainrule.data.previews import heads
+from chainrule.models.adversarial.penalties import interpolates, lengths, scores_and_slopes
+from chainrule.networks import units
+from chainrule.nn import Conv, Linear
+from chainrule.probability.interpolation import between
+from chainrule.probability.samples import mode_coverage
+
+_GRID = 60
+_POINTS = 400
+_ARROWS = 60
+_WAY, _WALKS = 10, 5
+_DRAWN = 2500
+_BINS = 40
+_SEEN = 512
+
+
+def all_of(model: Any, data: Data, key: Key) -> list[Picture]:
+    """All that apply to these data and this game."""
+    found: list[Picture] = []
+    if (
+        kinds.of(data.schema).is_plane(data.schema)
+        and not model.conditional
+        and model.discriminator.pack == 1
+    ):
+        found.append(_plane(model, data, key))
+    if modes_of(data.source) is not None:
+        found.append(_modes(model, data, key))
+    if kinds.of(data.schema).shows_pixels(data.schema):
+        found.append(_walks(model, key))
+    if model.discriminator.pack == 1:
+        found.append(_slopes(model, data, key))
+    return [*found, _weights(model)]
+
+
+def _plane(model: Any, data: Data, key: Key) -> Scatter:
+    """Scores over the plane, and at generated points the direction in which they rise."""
+    real = np.asarray(data.train.batch(np.arange(min(_POINTS, len(data.train)))).x).reshape(-1, 2)
+    drawn = np.asarray(model.sample(key, _POINTS)).reshape(-1, 2)
+    both = np.concatenate([real, drawn])
+    margin = 0.1 * np.ptp(both, axis=0)
+    (left, bottom), (right, top) = both.min(axis=0) - margin, both.max(axis=0) + margin
+    across, up = np.meshgrid(np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID))
+    shape = (-1, *model.schema.shape)
+    places = np.stack([across, up], axis=-1).reshape(shape).astype(np.float32)
+    field = np.asarray(model.judge(jnp.asarray(places))).reshape(_GRID, _GRID)
+    begin = drawn[:_ARROWS]
+    slope = np.asarray(_rise(model, jnp.asarray(begin.reshape(shape)))).reshape(-1, 2)
+    longest = np.linalg.norm(slope, axis=1).max()
+    steps = slope / max(longest, 1e-12) * 0.08 * (right - left)
+    back = data.scaling.inverse
+    x_label, y_label = heads(data.schema, 2)
+    corners = np.asarray(back(np.array([[left, bottom], [right, top]])))
+    return Scatter(
+        "score-field",
+        "Scores over the plane",
+        x_label,
+        y_label,
+        {"data": np.asarray(back(real)), "generated": np.asarray(back(drawn))},
+        field=field,
+        extent=(corners[0, 0], corners[1, 0], corners[0, 1], corners[1, 1]),
+        arrows=(np.asarray(back(begin)), np.asarray(back(begin + steps)) - np.asarray(back(begin))),
+        caption="Colour: the score of the discriminator. Arrows: the way its slope sends generated points, the longest "
+        "drawn as a twelfth of the width. Where the game has come to rest, they are short and of no common direction: "
+        f"the largest slope is {longest:.2g}.",
+    )
+
+
+@eqx.filter_jit
+def _rise(model: Any, x: Array) -> Array:
+    def total(x: Array) -> Array:
+        return model.discriminator(units.to_network(model.schema, x)).sum()
+
+    return jax.grad(total)(x)
+
+
+def _modes(model: Any, data: Data, key: Key) -> Bars:
+    modes = modes_of(data.source)
+    assert modes is not None
+    drawn = np.asarray(data.inverse(np.asarray(model.sample(key, _DRAWN))))
+    found = mode_coverage(drawn, modes.centres, max(modes.deviation, 1e-6))
+    names = data.schema.classes
+    return Bars(
+        "modes",
+        f"{found.covered} of {found.modes} modes, {found.high_quality:.0%} of samples of high quality",
+        "mode",
+        "samples",
+        list(names),
+        {"samples": found.counts.astype(float), "even shares": np.full(len(names), _DRAWN / len(names))},
+        caption=f"Of {_DRAWN:,} samples those within three standard deviations of the nearest centre, by centre. A "
+        f"mode is covered by {found.threshold} or more. Samples spread {found.deviation:.2f} times as wide as the data "
+        f"about a centre; their shares differ from even ones by {found.divergence:.3f} nats.",
+    )
+
+
+def _walks(model: Any, key: Key) -> Images:
+    """Great circles between draws of noise."""
+    ends = model.noise(random.named(key, "walks"), 2 * _WALKS)
+    ways = jnp.concatenate([between(ends[2 * i], ends[2 * i + 1], _WAY) for i in range(_WALKS)])
+    images = np.clip(np.asarray(model.generate(ways, model.some_conditions(_WALKS, _WAY))), 0, 1)
+    return Images(
+        "walks",
+        "Between vectors of noise",
+        images,
+        (),
+        _WAY,
+        "Each row goes along a great circle from one draw of noise to another. Images that change little by little "
+        "mean that the generator has learned more than a list.",
+        smooth=images.shape[1] <= 32,
+        aligned=True,
+    )
+
+
+def _slopes(model: Any, data: Data, key: Key) -> Lines:
+    """Lengths of slopes at real and generated examples and between them."""
+    index = np.unique(np.linspace(0, len(data.train) - 1, _SEEN).astype(int))
+    batch = data.train.batch(index)
+    y = jnp.asarray(batch.y) if model.conditional else None
+    found = {name: np.asarray(size) for name, size in _lengths(model, jnp.asarray(batch.x), y, key).items()}
+    most = max(float(np.quantile(size, 0.995)) for size in found.values()) * 1.1 + 1e-9
+    edges = np.linspace(0, most, _BINS + 1)
+    middle = (edges[1:] + edges[:-1]) / 2
+    series = {
+        name: (middle, np.histogram(size, edges)[0] / (len(size) * (edges[1] - edges[0])))
+        for name, size in found.items()
+    }
+    return Lines(
+        "slopes",
+        "How steep scores are",
+        "length of the slope",
+        "density",
+        series,
+        marks=[(1.0, "1")] if most > 1 else [],
+        caption="Over all entries of an example, in units of the network (images from -1 to 1). Between means on the "
+        "straight line between a real and a generated example that do not belong together, where gradient penalties "
+        "ask for 1.",
+    )
+
+
+@eqx.filter_jit
+def _lengths(model: Any, x: Array, y: Any, key: Key) -> dict[str, Array]:
+    model = eqx.nn.inference_mode(model)
+    real = units.to_network(model.schema, x)
+    fake = model.generator(model.noise(random.named(key, "noise"), len(x)), y)
+    found = {"real": real, "generated": fake, "between": interpolates(key, real, fake)}
+    return {name: lengths(scores_and_slopes(model.discriminator, at, y)[1]) for name, at in found.items()}
+
+
+def _weights(model: Any) -> Lines:
+    """Entries of the matrices of the discriminator."""
+    nodes = jax.tree.leaves(model.discriminator, is_leaf=lambda node: isinstance(node, Linear | Conv))
+    found = np.concatenate([np.asarray(n.weight).ravel() for n in nodes if isinstance(n, Linear | Conv)])
+    edges = np.linspace(*np.quantile(found, [0.0, 1.0]) + np.array([-1e-9, 1e-9]), _BINS + 1)
+    share = np.histogram(found, edges)[0] / len(found)
+    return Lines(
+        "weights",
+        "Weights of the discriminator",
+        "weight",
+        "share",
+        {"all matrices": ((edges[1:] + edges[:-1]) / 2, share)},
+        caption="Clipped critics have most of theirs at the two ends; penalties leave a bell.",
+    )
+
+
+__all__ = ["all_of"]

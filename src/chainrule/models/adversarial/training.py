@@ -1,0 +1,43 @@
+"""Training settings that suit games on vectors and on images.
+
+Vectors of a few entries take a high rate and many short steps: at the rates that images need, a ring of eight modes is
+still a blur after thousands of them. Penalties on slopes are the other way round: modes a twentieth of the data's
+spread wide need scores that rise steeply between them, and images of hundreds of pixels are far apart anyhow.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from chainrule.data import kinds
+from chainrule.data.schema import Schema
+from chainrule.models.adversarial.building import PlayersConfig
+
+TRAINING: dict[str, Any] = {
+    "steps": 10_000,
+    "batch": 128,
+    "ema": 0.999,
+    "eval_every": 500,
+    "optimizer": {"name": "adam", "lr": 3e-3, "betas": (0.5, 0.9), "decay": 0.0},
+    "schedule": {"name": "cosine", "floor": 0.1},
+}
+_ON_IMAGES: dict[str, Any] = {"steps": 3000, "eval_every": 250, "optimizer": {"lr": 1e-3}}
+
+
+def training_on(schema: Schema) -> Mapping[str, Any]:
+    """Fewer and slower steps for images."""
+    return _ON_IMAGES if kinds.of(schema).spatial else {}
+
+
+def sized_noise(config: PlayersConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
+    """As much noise as a vector has entries, up to 16, and more for images."""
+    del config, examples
+    return {"latent": 64 if kinds.of(schema).spatial else min(16, schema.dimensions)}
+
+
+def suited(config: PlayersConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
+    """The same, and stronger penalties on slopes for images."""
+    slopes = {"r1": 1.0, "r2": 1.0} if kinds.of(schema).spatial else {}
+    return {**sized_noise(config, schema, examples), **slopes}
+
+
+__all__ = ["TRAINING", "sized_noise", "suited", "training_on"]

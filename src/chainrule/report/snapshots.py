@@ -1,0 +1,93 @@
+"""Pictures of what a model drew along the way, from the same noise each time: a film, and a strip of its moments."""
+
+import numpy as np
+
+from chainrule.core.formatting import count
+from chainrule.core.pictures import Film, Images, Picture
+from chainrule.data import kinds
+from chainrule.train import Run, snapshots
+
+_MOMENTS = 40
+_STRIP = 6
+"""Moments of the strip."""
+_SHOWN = 10
+"""Images of each moment in the strip."""
+_SIDE = 192
+"""Pixels of a drawn plane."""
+_DATA, _DRAWN = np.array([0.72, 0.76, 0.82]), np.array([0.84, 0.30, 0.10])
+
+
+def pictures(run: Run) -> list[Picture]:
+    """The film and the strip; nothing for examples that cannot be shown as images or points of a plane."""
+    found = snapshots.kept(run.path, _MOMENTS)
+    if found is None or len(found.steps) < 2:
+        return []
+    kind, schema = kinds.of(run.schema), run.schema
+    labels = [f"step {step:,}" for step in found.steps]
+    strip = np.unique(np.linspace(0, len(found.steps) - 1, _STRIP).astype(int))
+    if kind.is_plane(schema):
+        real = np.asarray(run.data.train.batch(np.arange(min(2000, len(run.data.train)))).x).reshape(-1, 2)
+        planes = _planes(real, found.examples.reshape(len(found.steps), -1, 2))
+        caption = "Grey: data. Red: what the same noise became at each step."
+        return [
+            Images(
+                "moments",
+                "The same noise along the way",
+                planes[strip],
+                [labels[i] for i in strip],
+                _STRIP,
+                caption,
+            ),
+            Film("film", "The same noise along the way", planes[:, None], labels, 1, caption=caption),
+        ]
+    if not kind.shows_pixels(schema):
+        return []
+    images = np.clip(found.examples, 0, 1)
+    side = images.shape[2]
+    few = images[strip][:, :_SHOWN]
+    rows = [labels[i] if column == 0 else "" for i in strip for column in range(few.shape[1])]
+    what = f"{count(images.shape[1])} vectors of noise" if images.shape[1] != 1 else "one vector of noise"
+    return [
+        Images(
+            "moments",
+            "The same noise along the way",
+            few.reshape(-1, *images.shape[2:]),
+            rows,
+            few.shape[1],
+            "Every column is one vector of noise, every row a step of training.",
+            smooth=side <= 32,
+            aligned=True,
+        ),
+        Film(
+            "film",
+            "The same noise along the way",
+            images,
+            labels,
+            caption=f"What {what} became.",
+            smooth=side <= 32,
+        ),
+    ]
+
+
+def _planes(real: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """A small drawing of the plane for each moment: dots of drawn points over dots of the data."""
+    low, high = real.min(axis=0), real.max(axis=0)
+    middle, half = (low + high) / 2, 0.6 * (high - low).max()
+    canvas = np.ones((_SIDE, _SIDE, 3))
+    _dot(canvas, real, middle, half, _DATA)
+    frames = np.repeat(canvas[None], len(drawn), axis=0)
+    for frame, points in zip(frames, drawn, strict=True):
+        _dot(frame, points, middle, half, _DRAWN)
+    return frames
+
+
+def _dot(canvas: np.ndarray, points: np.ndarray, middle: np.ndarray, half: float, colour: np.ndarray) -> None:
+    place = np.rint((points - middle) / half * (_SIDE / 2) + _SIDE / 2).astype(int)
+    for down in (0, 1):
+        for right in (0, 1):
+            x, y = place[:, 0] + right, _SIDE - 1 - place[:, 1] + down
+            inside = (x >= 0) & (x < _SIDE) & (y >= 0) & (y < _SIDE)
+            canvas[y[inside], x[inside]] = colour
+
+
+__all__ = ["pictures"]
