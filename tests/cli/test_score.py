@@ -142,3 +142,26 @@ def test_data_that_do_not_fit_are_refused(
     result = cli("score", "toy", *words)
     assert result.code == code
     assert message in result.err
+
+
+def test_samples_are_held_against_real_examples(cli: Command) -> None:
+    assert cli("train", "kde", "data=ring", "data.n=300", "run=density").code == 0
+    found = cli("score", "density", "samples=40", "--json").last["metrics"]
+    distance = found["feature_frechet_distance"]
+    assert distance["value"] > 0
+    assert distance["basis"].startswith("40 samples, 30 held-out and 240 training examples, features ")
+    assert distance["basis"].endswith(found["sample_features"]["basis"])
+    assert "feature_frechet_distance_of_real" in found
+    assert found["modes_found"]["unit"].startswith("of 8, with 1 sample or more")
+    out = cli("score", "density", "samples=40").out
+    assert "\nsamples beside real " in out
+    assert f"on the basis of {distance['basis']}" in out
+    refused = cli("score", "density", "samples=5")
+    assert refused.code == 2
+    assert "samples=5: too few to be compared with real examples\n       use 20 or more" in refused.err
+
+
+def test_a_model_that_draws_nothing_has_no_samples_to_judge(cli: Command, trained: Path) -> None:
+    refused = cli("score", "toy", "samples=50")
+    assert refused.code == 2
+    assert "samples=50: only models that draw points, images or rows of tables" in refused.err

@@ -205,7 +205,8 @@ class _Judged:
         ours = mode_coverage(self.samples, modes.centres, modes.deviation)
         rows = self.known.train[: len(self.samples)]
         real = mode_coverage(rows, modes.centres, modes.deviation)
-        least = f"with {ours.threshold} samples or more within {WITHIN:g} standard deviations"
+        plural = "" if ours.threshold == 1 else "s"
+        least = f"with {ours.threshold} sample{plural} or more within {WITHIN:g} standard deviations"
         unit = f"of {ours.modes}, {least}"
         return {
             **self.pair("modes_found", (ours.covered, real.covered), unit),
