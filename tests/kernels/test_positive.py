@@ -76,3 +76,22 @@ def test_what_is_not_a_symmetric_matrix_of_numbers_is_refused() -> None:
             symmetric("psd_solve", "K", matrix)
     with pytest.raises(ArgumentError, match="does not fit"):
         psd_solve(np.eye(3), np.ones(4))
+
+
+def test_traced_code_has_the_derivatives_of_the_factor_in_all_orders() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 4))
+    matrix, along, weights = root @ root.T + np.eye(4), rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
+    along = along + along.T
+
+    def value(by: jax.Array, factor: object) -> jax.Array:
+        return jnp.square((weights * factor(matrix + by * along)).sum())  # type: ignore[operator]
+
+    for order in (jax.grad, lambda f: jax.grad(jax.grad(f)), lambda f: jax.jacfwd(jax.grad(f))):
+        found, expected = (
+            jax.jit(order(lambda by, f=f: value(by, f)))(0.01)
+            for f in (lambda m: factored(m).lower, jnp.linalg.cholesky)
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    singular = jax.jit(jax.grad(lambda m: factored(m).jitter))(jnp.ones((3, 3)))
+    np.testing.assert_allclose(singular, 1e-10 / 3 * np.eye(3), rtol=1e-6)

@@ -10,7 +10,8 @@ from sklearn.decomposition import KernelPCA as Theirs
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.kernels import RBF, Linear, Matern, Precomputed
 from chainrule.kernels.pre_images import descend
-from chainrule.kernels.principal_components import KernelPCA, centred
+from chainrule.kernels.principal_components import KernelPCA
+from chainrule.kernels.trick import centred
 from chainrule.probability.linear import principal_components
 
 RNG = np.random.default_rng(0)

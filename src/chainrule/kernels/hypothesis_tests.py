@@ -31,7 +31,7 @@ from chainrule.kernels.mean_embedding import (
     samples,
 )
 from chainrule.kernels.precision import in_double
-from chainrule.kernels.principal_components import centred
+from chainrule.kernels.trick import centred
 from chainrule.probability.divergences.kernel_mean import PairMeans
 
 MOST = 20_000

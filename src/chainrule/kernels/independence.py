@@ -18,7 +18,7 @@ from chainrule.core.types import Array, Float, Int, Scalar
 from chainrule.kernels.functions import RBF
 from chainrule.kernels.kernel import Kernel, points
 from chainrule.kernels.mean_embedding import median_kernel
-from chainrule.kernels.principal_components import centred
+from chainrule.kernels.trick import centred
 
 Dependence = Literal["biased", "unbiased"]
 

@@ -54,28 +54,49 @@ def factored(matrix: Matrix, name: str = "K") -> Factored:
     known = not traced(matrix)
     if known:
         finite("factored", name, matrix)
-    unit = jnp.diagonal(matrix).mean()
-
-    def attempt(jitter: Array) -> Array:
-        eye = jnp.eye(len(matrix), dtype=matrix.dtype)
-        return jnp.linalg.cholesky(matrix + jitter * unit * eye)
-
-    if known:
         for jitter in JITTERS:
-            lower = attempt(jnp.asarray(jitter, matrix.dtype))
+            lower = jnp.linalg.cholesky(_raised(matrix, jnp.asarray(jitter, matrix.dtype)))
             if bool(jnp.isfinite(lower).all()):
-                return Factored(lower, jitter * unit)
+                return Factored(lower, jitter * jnp.diagonal(matrix).mean())
         raise not_positive(matrix, name)
-    still = jax.lax.stop_gradient(matrix)
+    return Factored(*_laddered(matrix))
+
+
+def _raised(matrix: Matrix, jitter: Array) -> Matrix:
+    """With so many times its mean added to the diagonal."""
+    return matrix + jitter * jnp.diagonal(matrix).mean() * jnp.eye(len(matrix), dtype=matrix.dtype)
+
+
+@jax.custom_jvp
+def _laddered(matrix: Matrix) -> tuple[Matrix, Scalar]:
+    """Factor and jitter in traced code; a matrix that needs no jitter is factorised once."""
     ladder = jnp.asarray(JITTERS, matrix.dtype)
 
-    def fails(rung: Array) -> Array:
-        eye = jnp.eye(len(still), dtype=still.dtype)
-        lower = jnp.linalg.cholesky(still + ladder[rung] * jax.lax.stop_gradient(unit) * eye)
+    def fails(state: tuple[Array, Array]) -> Array:
+        rung, lower = state
         return ~jnp.isfinite(lower).all() & (rung < len(JITTERS) - 1)
 
-    rung = jax.lax.while_loop(fails, lambda rung: rung + 1, jnp.zeros((), jnp.int32))
-    return Factored(attempt(ladder[rung]), ladder[rung] * unit)
+    def attempt(rung: Array) -> tuple[Array, Array]:
+        return rung, jnp.linalg.cholesky(_raised(matrix, ladder[rung]))
+
+    rung, lower = jax.lax.while_loop(
+        fails, lambda state: attempt(state[0] + 1), attempt(jnp.zeros((), jnp.int32))
+    )
+    return lower, ladder[rung] * jnp.diagonal(matrix).mean()
+
+
+@_laddered.defjvp
+def _(primals: tuple[Matrix], tangents: tuple[Matrix]) -> tuple[Any, Any]:
+    """By the factor at hand (Murray, Differentiation of the Cholesky decomposition, 2016)."""
+    ((matrix,), (moved,)) = primals, tangents
+    lower, jitter = _laddered(matrix)
+    share = jax.lax.stop_gradient(jitter / jnp.diagonal(matrix).mean())
+    change = _raised((moved + moved.T) / 2, share)
+    half = jax.scipy.linalg.solve_triangular(lower, change, lower=True)
+    white = jax.scipy.linalg.solve_triangular(lower, half.T, lower=True)
+    below = jnp.tril(white) - jnp.diag(jnp.diagonal(white)) / 2
+    slope = jnp.matmul(lower, below, precision="highest")
+    return (lower, jitter), (slope, share * jnp.diagonal(moved).mean())
 
 
 def not_positive(matrix: Any, name: str) -> ArgumentError:

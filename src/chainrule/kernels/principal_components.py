@@ -26,6 +26,7 @@ from chainrule.kernels.kernel import Kernel
 from chainrule.kernels.positive import not_positive
 from chainrule.kernels.precision import in_double
 from chainrule.kernels.regression import features_of
+from chainrule.kernels.trick import centred
 from chainrule.probability.linear import principal_components
 
 _NOTHING = 1e-10
@@ -178,16 +179,6 @@ class KernelPCA:
             )
 
 
-def centred(matrix: Float[Array, "rows rows"]) -> Float[Array, "rows rows"]:
-    """The Gram matrix of features less their mean.
-
-    >>> centred(jnp.array([[1.0, 0.0], [0.0, 1.0]])).tolist()
-    [[0.5, -0.5], [-0.5, 0.5]]
-    """
-    means = matrix.mean(axis=0)
-    return matrix - means[None, :] - means[:, None] + means.mean()
-
-
 @in_double
 @eqx.filter_jit
 def _decomposed(kernel: Kernel, x: Any, components: int) -> Any:
@@ -209,4 +200,4 @@ def _projected(projection: pre_images.Projection, x: Array) -> Any:
     return pre_images.in_parts(projection, jnp.asarray(x))
 
 
-__all__ = ["FeatureProjection", "FittedComponents", "KernelPCA", "KernelProjection", "centred"]
+__all__ = ["FeatureProjection", "FittedComponents", "KernelPCA", "KernelProjection"]

@@ -51,10 +51,14 @@ def centre(K: Any) -> Matrix:
     >>> centre([[1.0, 0.0], [0.0, 1.0]]).tolist()
     [[0.5, -0.5], [-0.5, 0.5]]
     """
-    matrix = symmetric("centre", "K", K)
+    found: np.ndarray = centred(symmetric("centre", "K", K))
+    return found
+
+
+def centred(matrix: Any) -> Any:
+    """The same of a symmetric matrix of NumPy or of JAX, in traced code too."""
     means = matrix.mean(axis=0)
-    moved: np.ndarray = matrix - means[None, :] - means[:, None] + means.mean()
-    return moved
+    return matrix - means[None, :] - means[:, None] + means.mean()
 
 
 def normalise(K: Any) -> Matrix:
@@ -204,6 +208,7 @@ def _weights(name: str, values: Any, matrix: np.ndarray) -> np.ndarray:
 __all__ = [
     "Neighbours",
     "centre",
+    "centred",
     "combined",
     "distances_to_means",
     "feature_distances",

@@ -136,6 +136,10 @@ def test_the_race_of_many_agrees_with_draws_and_its_slope_is_the_softmax() -> No
     assert (np.abs(log_sum(mean, deviation) - logs.mean(axis=0)) < error).all()
     slope = jax.grad(lambda m: race.expected_log_sum(m, jnp.asarray(deviation)).sum())(jnp.asarray(mean))
     np.testing.assert_allclose(slope, softmax(mean, deviation), atol=1e-4)
+    # And that of the very sum that is computed, nodes included.
+    step = 1e-5 * np.eye(6)[2][None]
+    differences = (log_sum(mean + step, deviation) - log_sum(mean - step, deviation)) / 2e-5
+    np.testing.assert_allclose(slope[:, 2], differences, rtol=1e-8)
     shares = scipy.special.softmax(drawn, axis=2).mean(axis=0)
     np.testing.assert_allclose(softmax(mean, deviation), shares, atol=4e-3)
     likelihood = SoftmaxLikelihood(6)

@@ -10,8 +10,8 @@ import scipy.stats
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.kernels import RBF, Matern, Precomputed
 from chainrule.kernels.gaussian_processes import sparse
+from chainrule.kernels.gaussian_processes.climbing import climbed
 from chainrule.kernels.gaussian_processes.sparse import SparseGaussianProcess, inducing_inputs
-from chainrule.kernels.gaussian_processes.sparse_optimization import climbed
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-3, 3, size=(60, 2))

@@ -16,9 +16,9 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.kernels.data_checks import checked_points
 from chainrule.kernels.gaussian_processes import classification_laplace as laplace
+from chainrule.kernels.gaussian_processes.climbing import climbed
 from chainrule.kernels.gaussian_processes.likelihoods import ClassLikelihood, LogisticLikelihood
 from chainrule.kernels.gaussian_processes.likelihoods_race import correlated_softmax
-from chainrule.kernels.gaussian_processes.sparse_optimization import climbed
 from chainrule.kernels.gaussian_processes.stochastic import StochasticGaussianProcess
 from chainrule.kernels.kernel import Kernel, Points
 from chainrule.kernels.precision import in_double

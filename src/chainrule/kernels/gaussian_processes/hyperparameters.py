@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import minimize
 
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, ChainruleWarning, check_choice
 from chainrule.core.formatting import short_number
 from chainrule.core.types import Array, Key, Scalar
+from chainrule.kernels.gaussian_processes.climbing import Lowest, lowest
 from chainrule.kernels.gaussian_processes.evidence import Objective, evidence, left_out, log_evidence
 from chainrule.kernels.gaussian_processes.parameters import Parameters, parameters, shown_value
 from chainrule.kernels.gaussian_processes.process import GaussianProcess
@@ -90,7 +90,7 @@ def learn(
         judge = _judge(found, x, y, _objective(objective, len(x), folds, for_folds), _prior(found, priors))
         before = -judge(found.start)[0]
         vectors = _starts(found, for_starts, restarts)
-        screened: list[Any] = []
+        screened: list[Lowest] = []
         if screen is not None and restarts and whole("optimize", "screen", screen) < len(x):
             some = np.asarray(jax.random.permutation(for_screen, len(x)))[:screen]
             quick = _judge(
@@ -101,18 +101,18 @@ def learn(
                 _prior(found, priors),
                 some,
             )
-            screened = [_climbed(quick, start, found, iterations) for start in vectors]
-            vectors = [min(screened, key=_reached).x]
-        results = [_climbed(judge, start, found, iterations) for start in vectors]
-        best = min(results, key=_reached)
+            screened = [lowest(quick, start, found.bounds, iterations) for start in vectors]
+            vectors = [min(screened, key=lambda one: one.value).at]
+        results = [lowest(judge, start, found.bounds, iterations) for start in vectors]
+        best = min(results, key=lambda one: one.value)
         learnt = jax.tree.map(
-            lambda a: np.asarray(a) if isinstance(a, jax.Array) else a, found.at(jnp.asarray(best.x))
+            lambda a: np.asarray(a) if isinstance(a, jax.Array) else a, found.at(jnp.asarray(best.at))
         )
-        values = {name: np.asarray(value) for name, value in found.parts(jnp.asarray(best.x)).items()}
-    count = 1 + sum(one.nfev for one in [*screened, *results])
-    reached = tuple(-float(one.fun) for one in screened or results)
-    hit = _at_bounds(found, best.x, warn)
-    learning = Learning(-float(best.fun), before, reached, count, bool(best.success), hit, values)
+        values = {name: np.asarray(value) for name, value in found.parts(jnp.asarray(best.at)).items()}
+    count = 1 + sum(one.evaluations for one in [*screened, *results])
+    reached = tuple(-one.value for one in screened or results)
+    hit = _at_bounds(found, best.at, warn)
+    learning = Learning(-best.value, before, reached, count, best.converged, hit, values)
     return learnt, learning
 
 
@@ -124,15 +124,6 @@ def _starts(found: Parameters, key: Key, restarts: int) -> list[np.ndarray]:
     spread = np.concatenate([np.full(len(p.start), _APART if p.logarithmic else 0.0) for p in found.each])
     further = [np.clip(found.start + row * spread, ends[:, 0], ends[:, 1]) for row in drawn]
     return [found.start, *further]
-
-
-def _climbed(judge: Any, start: np.ndarray, found: Parameters, iterations: int) -> Any:
-    options = {"maxiter": iterations}
-    return minimize(judge, start, jac=True, method="L-BFGS-B", bounds=found.bounds, options=options)
-
-
-def _reached(result: Any) -> float:
-    return float(result.fun) if np.isfinite(result.fun) else np.inf
 
 
 def _objective(name: str, rows: int, folds: int, key: Key) -> Objective:

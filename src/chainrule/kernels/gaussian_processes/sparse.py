@@ -20,7 +20,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.kernels.data_checks import checked_points, checked_targets
-from chainrule.kernels.gaussian_processes.sparse_optimization import climbed
+from chainrule.kernels.gaussian_processes.climbing import climbed
 from chainrule.kernels.gaussian_processes.stochastic import INDUCING
 from chainrule.kernels.kernel import TILE, Kernel, Points, points
 from chainrule.kernels.nystrom import landmarks

@@ -23,8 +23,8 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.kernels.data_checks import checked_points
 from chainrule.kernels.functions import Constant, Matern, OrnsteinUhlenbeck, Product, Sum
+from chainrule.kernels.gaussian_processes.climbing import climbed
 from chainrule.kernels.gaussian_processes.sparse import KINDS, checked_values
-from chainrule.kernels.gaussian_processes.sparse_optimization import climbed
 from chainrule.kernels.kernel import Kernel
 from chainrule.kernels.precision import in_double
 from chainrule.probability.distributions.parameters import floating, positive

@@ -1,4 +1,4 @@
-"""Climbing an objective over the arrays of a PyTree: L-BFGS on the host, value and gradient compiled.
+"""Climbing an objective by L-BFGS on the host: of a vector within bounds, or of the arrays of a PyTree.
 
 Bounds and evidences of Gaussian processes are smooth functions of a few logarithms and inducing inputs.
 """
@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Float
 from scipy import optimize
 
 from chainrule.core.checks import whole
@@ -22,6 +23,9 @@ from chainrule.kernels.precision import widened
 _REACH = 20.0
 """How far any number may move from where it began: logarithms that leave it mean scales of no use."""
 
+_TOO_FAR = 1e300
+"""What stands for a value that is not finite."""
+
 
 class Climbed(NamedTuple):
     """What `climbed` found."""
@@ -32,6 +36,53 @@ class Climbed(NamedTuple):
     values: np.ndarray
     """The objective after every step."""
     converged: bool
+
+
+class Lowest(NamedTuple):
+    """What `lowest` found."""
+
+    at: Float[np.ndarray, " size"]
+    value: float
+    values: Float[np.ndarray, " steps"]
+    """After every step."""
+    evaluations: int
+    converged: bool
+
+
+def lowest(
+    judge: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: Float[np.ndarray, " size"],
+    bounds: Float[np.ndarray, "size 2"],
+    steps: int,
+) -> Lowest:
+    """The lowest value of a function that gives its gradient too, within bounds, that L-BFGS finds in so many steps.
+
+    Where value or gradient are not finite a step was too far: the line search comes back from it.
+
+    >>> bounds = np.array([[-2.0, 2.0], [0.5, 2.0]])
+    >>> np.abs(lowest(lambda x: (float(x @ x), 2 * x), np.ones(2), bounds, 50).at).round(6).tolist()
+    [0.0, 0.5]
+    """
+    seen: dict[bytes, float] = {}
+
+    def tried(at: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = judge(at)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            value, gradient = _TOO_FAR, np.zeros_like(at)
+        seen[at.tobytes()] = value
+        return value, gradient
+
+    values: list[float] = []
+    found = optimize.minimize(
+        tried,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        callback=lambda at: values.append(seen.get(np.asarray(at).tobytes(), np.nan)),
+        options={"maxiter": steps},
+    )
+    return Lowest(found.x, float(found.fun), np.array(values), int(found.nfev), bool(found.success))
 
 
 def climbed(objective: Callable[..., Scalar], start: Any, *arguments: Any, steps: int = 200) -> Climbed:
@@ -51,31 +102,17 @@ def climbed(objective: Callable[..., Scalar], start: Any, *arguments: Any, steps
         def slope(flat: Any, given: Any) -> Any:
             return jax.value_and_grad(lambda flat: -objective(eqx.combine(unravel(flat), rest), *given))(flat)
 
-        seen: dict[bytes, float] = {}
-
-        def host(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        def judge(flat: np.ndarray) -> tuple[float, np.ndarray]:
             value, gradient = (np.asarray(part) for part in slope(jnp.asarray(flat), given))
-            if not (np.isfinite(value) and np.isfinite(gradient).all()):
-                return 1e300, np.zeros_like(flat)  # a step too far: the line search comes back from it
-            seen[flat.tobytes()] = float(value)
             return float(value), gradient
 
         first = np.asarray(flat)
-        if host(first)[0] >= 1e300:
+        found = lowest(judge, first, np.stack([first - _REACH, first + _REACH], axis=1), most)
+        if found.value >= _TOO_FAR:
             raise ArgumentError("climbed(start): the objective or its gradient is not finite where it begins")
-        values: list[float] = []
-        found = optimize.minimize(
-            host,
-            first,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=list(zip(first - _REACH, first + _REACH, strict=True)),
-            callback=lambda at: values.append(-seen.get(np.asarray(at).tobytes(), np.nan)),
-            options={"maxiter": most},
-        )
-        best = eqx.combine(unravel(jnp.asarray(found.x)), rest)
+        best = eqx.combine(unravel(jnp.asarray(found.at)), rest)
         plain = jax.tree.map(lambda a: np.asarray(a) if isinstance(a, jax.Array) else a, best)
-        return Climbed(plain, -float(found.fun), np.array(values), bool(found.success))
+        return Climbed(plain, -found.value, -found.values, found.converged)
 
 
 def _movable(tree: Any) -> Any:
@@ -87,4 +124,4 @@ def _movable(tree: Any) -> Any:
     )
 
 
-__all__ = ["Climbed", "climbed"]
+__all__ = ["Climbed", "Lowest", "climbed", "lowest"]
