@@ -12,9 +12,9 @@ from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.explain import experiments, probes
 from chainrule.explain.experiments.generator_gradients import ShiftingGenerator, measured
-from chainrule.explain.methods.two_players import (
+from chainrule.explain.methods.adversarial_pair import (
+    AdversarialPair,
     DenseNetwork,
-    Players,
     discriminator_loss,
     generator_loss,
     play,
@@ -74,29 +74,29 @@ def test_gradients_are_those_of_the_formula() -> None:
 
 
 def test_a_player_who_waits_does_not_change() -> None:
-    players = Players.start(2, 2, width=4, key=jax.random.key(0))
+    pair = AdversarialPair.start(2, 2, width=4, key=jax.random.key(0))
 
     def draw(key: jax.Array, n: int) -> jax.Array:
         return 1 + jax.random.normal(key, (n, 2))
 
-    alone = play(players, draw, jax.random.key(1), 3, generator_updates=0, batch=8)
-    assert eqx.tree_equal(alone.generator, players.generator)
-    assert not eqx.tree_equal(alone.discriminator, players.discriminator)
-    follows = play(players, draw, jax.random.key(1), 3, discriminator_updates=0, batch=8)
-    assert eqx.tree_equal(follows.discriminator, players.discriminator)
-    assert not eqx.tree_equal(follows.generator, players.generator)
+    alone = play(pair, draw, jax.random.key(1), 3, generator_updates=0, batch=8)
+    assert eqx.tree_equal(alone.generator, pair.generator)
+    assert not eqx.tree_equal(alone.discriminator, pair.discriminator)
+    follows = play(pair, draw, jax.random.key(1), 3, discriminator_updates=0, batch=8)
+    assert eqx.tree_equal(follows.discriminator, pair.discriminator)
+    assert not eqx.tree_equal(follows.generator, pair.generator)
 
 
 def test_losses_are_those_of_the_game() -> None:
-    players = Players.start(2, 2, width=4, key=jax.random.key(0))
+    pair = AdversarialPair.start(2, 2, width=4, key=jax.random.key(0))
     real, fake = np.random.default_rng(0).normal(size=(2, 9, 2)).astype(np.float32)
     on_real, on_fake = (
-        np.asarray(jax.nn.sigmoid(players.discriminator(jnp.asarray(x)))[:, 0]) for x in (real, fake)
+        np.asarray(jax.nn.sigmoid(pair.discriminator(jnp.asarray(x)))[:, 0]) for x in (real, fake)
     )
     value = np.log(on_real).mean() + np.log1p(-on_fake).mean()
-    loss = discriminator_loss(players.discriminator, jnp.asarray(real), jnp.asarray(fake))
+    loss = discriminator_loss(pair.discriminator, jnp.asarray(real), jnp.asarray(fake))
     assert float(loss) == pytest.approx(-value, rel=1e-5)
-    saturating = generator_loss(players.discriminator, jnp.asarray(fake), saturating=True)
+    saturating = generator_loss(pair.discriminator, jnp.asarray(fake), saturating=True)
     assert float(saturating) == pytest.approx(np.log1p(-on_fake).mean(), rel=1e-5)
 
 

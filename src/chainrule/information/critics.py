@@ -99,6 +99,18 @@ class Fitted(NamedTuple):
     """The bound on training batches (the mean since the last look) and on points kept apart; not a number: no look."""
 
 
+class _Progress(NamedTuple):
+    """Where training is: looks so far, weights, the state of the optimiser, and the best weights."""
+
+    looks: Array
+    weights: Tree
+    state: Tree
+    best: Tree
+    value: Scalar
+    best_look: Array
+    curve: Array
+
+
 @eqx.filter_jit
 def fit(
     critic: Critic,
@@ -118,52 +130,39 @@ def fit(
     rate = optax.cosine_decay_schedule(lr, looks * every, alpha=0.05)
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
     weights, rest = eqx.partition(critic, _trainable(critic))
-    bound = critic.divergence.bound_of_outputs
 
-    def loss(weights: Tree, one: Array, two: Array) -> Scalar:
+    def bound(weights: Tree, one: Array, two: Array) -> Scalar:
         current = eqx.combine(weights, rest)
-        return -bound(current.outputs(one), current.outputs(two))
+        return critic.divergence.bound_of_outputs(current.outputs(one), current.outputs(two))
 
     def update(number: Array, carry: tuple[Tree, Tree, Scalar]) -> tuple[Tree, Tree, Scalar]:
         weights, state, total = carry
         first, second = jax.random.split(jax.random.fold_in(key, number))
-        chosen = (
-            x[jax.random.randint(first, (batch,), 0, len(x))],
-            y[jax.random.randint(second, (batch,), 0, len(y))],
-        )
-        value, slope = jax.value_and_grad(loss)(weights, *chosen)
+        one = x[jax.random.randint(first, (batch,), 0, len(x))]
+        two = y[jax.random.randint(second, (batch,), 0, len(y))]
+        value, slope = jax.value_and_grad(lambda weights: -bound(weights, one, two))(weights)
         changes, state = optimizer.update(slope, state, weights)
         return optax.apply_updates(weights, changes), state, total - value / every
 
-    def look(carry: tuple) -> tuple:
-        number, weights, state, best, value, at, curve = carry
-        start = number * every
-        weights, state, trained = jax.lax.fori_loop(
-            start, start + every, update, (weights, state, jnp.zeros(()))
-        )
-        judged = -loss(weights, *kept)
-        better = judged > value
-        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), weights, best)
-        number = number + 1
-        at = jnp.where(better, number, at)
-        curve = curve.at[number - 1].set(jnp.stack([trained, judged]))
-        return number, weights, state, best, jnp.where(better, judged, value), at, curve
+    def look(now: _Progress) -> _Progress:
+        begin = (now.weights, now.state, jnp.zeros(()))
+        first = now.looks * every
+        weights, state, trained = jax.lax.fori_loop(first, first + every, update, begin)
+        judged = bound(weights, *kept)
+        better = judged > now.value
+        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), weights, now.best)
+        curve = now.curve.at[now.looks].set(jnp.stack([trained, judged]))
+        count = now.looks + 1
+        value, at = jnp.where(better, judged, now.value), jnp.where(better, count, now.best_look)
+        return _Progress(count, weights, state, best, value, at, curve)
 
-    def goes_on(carry: tuple) -> Array:
-        number, _, _, _, _, at, _ = carry
-        return (number < looks) & (number - at < patience)
-
-    start = (
-        jnp.zeros((), int),
-        weights,
-        optimizer.init(weights),
-        weights,
-        -loss(weights, *kept),
-        jnp.zeros((), int),
-        jnp.full((looks, 2), jnp.nan),
+    none = jnp.zeros((), int)
+    curve = jnp.full((looks, 2), jnp.nan)
+    start = _Progress(none, weights, optimizer.init(weights), weights, bound(weights, *kept), none, curve)
+    end = jax.lax.while_loop(
+        lambda now: (now.looks < looks) & (now.looks - now.best_look < patience), look, start
     )
-    number, _, _, best, value, at, curve = jax.lax.while_loop(goes_on, look, start)
-    return Fitted(eqx.combine(best, rest), value, at * every, number * every, curve)
+    return Fitted(eqx.combine(end.best, rest), end.value, end.best_look * every, end.looks * every, end.curve)
 
 
 def _trainable(critic: Critic) -> Tree:

@@ -8,6 +8,7 @@ minimization, IEEE Transactions on Information Theory, 2010.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -19,7 +20,7 @@ from jaxtyping import Float
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key
-from chainrule.information.critics import Critic, fit, rows_of
+from chainrule.information.critics import Critic, Fitted, fit, rows_of
 from chainrule.probability.divergences import FDivergence, f_divergences
 
 _LEAST = 20
@@ -108,53 +109,62 @@ def divergence_estimate(
         raise ArgumentError(
             f"divergence_estimate(lr={lr}): a learning rate is positive", remedy="3e-3 is usual"
         )
-    root = jax.random.key(0) if key is None else key
-    shuffled, drawn, batches = jax.random.split(root, 3)
+    shuffled, drawn, batches = jax.random.split(jax.random.key(0) if key is None else key, 3)
     halves = [_halves(rows, k) for rows, k in zip((first, second), jax.random.split(shuffled), strict=True)]
     # The points to stop by belong to the half that is fitted: the other half is seen once, at the end.
     used, kept = zip(*((half[len(half) // 5 :], half[: len(half) // 5]) for half, _ in halves), strict=True)
+    scored = tuple(other for _, other in halves)
     if score_on_fitted:
-        used = kept = tuple(half for half, _ in halves)
-    pooled = np.concatenate(used)
-    mean, spread = pooled.mean(axis=0), pooled.std(axis=0)
-    start = Critic(
-        one,
-        jnp.asarray(mean),
-        jnp.asarray(np.where(spread > 0, spread, 1.0).astype(np.float32)),
-        ratio=float(min(map(len, used))),
-        width=width,
-        depth=depth,
-        key=drawn,
-    )
+        used = kept = scored = tuple(half for half, _ in halves)
+    every = min(every, steps)
     fitted = fit(
-        start,
+        _start(one, used, width, depth, drawn),
         jnp.asarray(used[0]),
         jnp.asarray(used[1]),
         (jnp.asarray(kept[0]), jnp.asarray(kept[1])),
         batches,
         steps=steps,
-        every=min(every, steps),
+        every=every,
         patience=patience,
         batch=batch,
         lr=lr,
     )
-    on_used = _bound(*fitted.critic.terms(*used))
-    scored = used if score_on_fitted else tuple(other for _, other in halves)
+    return _estimate(one, fitted, used, scored, score_on_fitted, every)
+
+
+def _start(divergence: FDivergence, used: Sequence[np.ndarray], width: int, depth: int, key: Key) -> Critic:
+    """A critic that says nothing yet, of points standardised as both samples together are."""
+    pooled = np.concatenate(used)
+    mean, spread = pooled.mean(axis=0), pooled.std(axis=0)
+    scale = np.where(spread > 0, spread, 1.0).astype(np.float32)
+    ratio = float(min(map(len, used)))
+    arrays = jnp.asarray(mean), jnp.asarray(scale)
+    return Critic(divergence, *arrays, ratio=ratio, width=width, depth=depth, key=key)
+
+
+def _estimate(
+    one: FDivergence,
+    fitted: Fitted,
+    used: Sequence[np.ndarray],
+    scored: Sequence[np.ndarray],
+    score_on_fitted: bool,
+    every: int,
+) -> DivergenceEstimate:
     value, error, heaviest = _bound(*fitted.critic.terms(*scored))
-    curve = np.asarray(fitted.curve)
-    looks = np.arange(1, len(curve) + 1) * min(every, steps)
+    steps, best_step = int(fitted.steps), int(fitted.at)
+    curve = np.asarray(fitted.curve)[: steps // every]
     return DivergenceEstimate(
         divergence=one,
         value=value,
         error=error,
-        on_fitted=on_used[0],
+        on_fitted=_bound(*fitted.critic.terms(*used))[0],
         critic=fitted.critic,
         scored_on="the half it was fitted on" if score_on_fitted else "the half it never saw",
         counts=(len(scored[0]), len(scored[1])),
-        steps=int(fitted.steps),
-        best_step=int(fitted.at),
-        curve=np.column_stack([looks, curve])[: int(fitted.steps) // min(every, steps)],
-        remarks=_remarks(one, value, error, heaviest, score_on_fitted, int(fitted.at), int(fitted.steps)),
+        steps=steps,
+        best_step=best_step,
+        curve=np.column_stack([np.arange(1, len(curve) + 1) * every, curve]),
+        remarks=_remarks(one, value, error, heaviest, score_on_fitted, best_step, steps),
     )
 
 

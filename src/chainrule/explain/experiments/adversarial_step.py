@@ -15,8 +15,8 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Scatter, Table
 from chainrule.core.types import Array, Float, Key
-from chainrule.explain.methods.two_players import (
-    Players,
+from chainrule.explain.methods.adversarial_pair import (
+    AdversarialPair,
     discriminator_loss,
     generator_loss,
     play,
@@ -62,26 +62,28 @@ def run(settings: AdversarialStepSettings, listener: Listener) -> Outcome:
         return chosen + settings.deviation * jax.random.normal(around, (n, 2))
 
     options: dict[str, Any] = {"batch": settings.batch, "lr": settings.lr, "saturating": settings.saturating}
-    players = Players.start(2, 2, width=settings.width, depth=2, key=random.key(settings.seed, "players"))
+    pair = AdversarialPair.start(
+        2, 2, width=settings.width, depth=2, key=random.key(settings.seed, "players")
+    )
     keys = jax.random.split(random.key(settings.seed, "rounds"), 4)
     listener(f"{settings.before:,} rounds before one looks")
-    players = play(players, draw, keys[0], settings.before, **options)
+    pair = play(pair, draw, keys[0], settings.before, **options)
     real = draw(keys[3], _JUDGED)
-    moments = {"before": players}
-    players = play(
-        *(players, draw, keys[1], 1),
+    moments = {"before": pair}
+    pair = play(
+        *(pair, draw, keys[1], 1),
         discriminator_updates=settings.discriminator_updates,
         generator_updates=0,
         **options,
     )
-    moments["the discriminator has learned"] = players
-    players = play(
-        *(players, draw, keys[2], 1),
+    moments["the discriminator has learned"] = pair
+    pair = play(
+        *(pair, draw, keys[2], 1),
         discriminator_updates=0,
         generator_updates=settings.generator_updates,
         **options,
     )
-    moments["the generator has followed"] = players
+    moments["the generator has followed"] = pair
     found = {name: _look(settings, one, real) for name, one in moments.items()}
     return _outcome(settings, found, np.asarray(real))
 
@@ -92,28 +94,28 @@ def _centres(modes: int) -> Float[np.ndarray, "modes 2"]:
 
 
 @eqx.filter_jit
-def _looked(players: Players, real: Array, grid: Array, key: Key, saturating: bool) -> tuple[Array, ...]:
-    fake = players.generate(key, _JUDGED)
+def _looked(pair: AdversarialPair, real: Array, grid: Array, key: Key, saturating: bool) -> tuple[Array, ...]:
+    fake = pair.generate(key, _JUDGED)
 
     def loss_of_points(x: Array) -> Array:
-        return generator_loss(players.discriminator, x, saturating) * len(x)
+        return generator_loss(pair.discriminator, x, saturating) * len(x)
 
     return (
         fake,
         -jax.grad(loss_of_points)(fake),
-        jax.nn.sigmoid(scores(players.discriminator, grid)),
-        jax.nn.sigmoid(scores(players.discriminator, fake)).mean(),
-        jax.nn.sigmoid(scores(players.discriminator, real)).mean(),
-        discriminator_loss(players.discriminator, real, fake),
-        generator_loss(players.discriminator, fake, saturating),
+        jax.nn.sigmoid(scores(pair.discriminator, grid)),
+        jax.nn.sigmoid(scores(pair.discriminator, fake)).mean(),
+        jax.nn.sigmoid(scores(pair.discriminator, real)).mean(),
+        discriminator_loss(pair.discriminator, real, fake),
+        generator_loss(pair.discriminator, fake, saturating),
     )
 
 
-def _look(settings: AdversarialStepSettings, players: Players, real: Array) -> dict[str, Any]:
+def _look(settings: AdversarialStepSettings, pair: AdversarialPair, real: Array) -> dict[str, Any]:
     side = np.linspace(-3.5, 3.5, _GRID, dtype=np.float32)
     grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     key = random.key(settings.seed, "looks")  # the same noise each time: every point can be followed
-    parts = _looked(players, real, jnp.asarray(grid), key, settings.saturating)
+    parts = _looked(pair, real, jnp.asarray(grid), key, settings.saturating)
     fake, arrows, field, on_fake, on_real, loss, of_generator = map(np.asarray, parts)
     return {
         "fake": fake,
@@ -196,8 +198,8 @@ def _picture(
         extent=(-3.5, 3.5, -3.5, 3.5),
         contours=((0.5, "1/2"),),
         arrows=(starts, steps),
-        caption=f"Colour: D(x), the darker the surer of data. Arrows: down the generator's loss, for {len(starts)} points, "
-        "to one scale. The noise is the same in all three, so that every point can be followed.",
+        caption=f"Colour: D(x), the darker the surer of data. Arrows: down the generator's loss, for {len(starts)} "
+        "points, to one scale. The noise is the same in all three, so that every point can be followed.",
     )
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Array, Key
-from chainrule.explain.methods.two_players import Players, play, scores
+from chainrule.explain.methods.adversarial_pair import AdversarialPair, play, scores
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.kernels.density import KernelDensity
 from chainrule.probability import Normal
@@ -27,7 +27,7 @@ _BINS = 40
 
 @final
 class GameOnALineSettings(Settings):
-    """The data, the players, and how long they play."""
+    """The data, the networks, and how long they play."""
 
     mean: float = Field(1.0, ge=-100, le=100, description="of the data")
     deviation: float = Field(1.5, gt=0, le=100, description="standard deviation of the data")
@@ -48,31 +48,31 @@ def run(settings: GameOnALineSettings, listener: Listener) -> Outcome:
     def draw(key: Key, n: int) -> Array:
         return data.sample(key, n)[:, None]
 
-    players = Players.start(1, 1, width=settings.width, key=random.key(settings.seed, "players"))
+    pair = AdversarialPair.start(1, 1, width=settings.width, key=random.key(settings.seed, "players"))
     options: dict[str, Any] = {"batch": settings.batch, "lr": settings.lr, "saturating": settings.saturating}
-    found = {"untrained": _snapshot(settings, players, data)}
+    found = {"untrained": _snapshot(settings, pair, data)}
     listener(f"the discriminator alone, {settings.alone:,} updates")
     keys = jax.random.split(random.key(settings.seed, "rounds"))
-    players = play(players, draw, keys[0], settings.alone, generator_updates=0, **options)
-    found["discriminator alone"] = _snapshot(settings, players, data)
+    pair = play(pair, draw, keys[0], settings.alone, generator_updates=0, **options)
+    found["discriminator alone"] = _snapshot(settings, pair, data)
     listener(f"both, {settings.rounds:,} rounds")
-    players = play(players, draw, keys[1], settings.rounds, **options)
-    found["both trained"] = _snapshot(settings, players, data)
+    pair = play(pair, draw, keys[1], settings.rounds, **options)
+    found["both trained"] = _snapshot(settings, pair, data)
     return _outcome(settings, found)
 
 
 @eqx.filter_jit
-def _drawn(players: Players, data: Normal, x: Array, key: Key, n: int) -> tuple[Array, ...]:
+def _drawn(pair: AdversarialPair, data: Normal, x: Array, key: Key, n: int) -> tuple[Array, ...]:
     first, second = jax.random.split(key)
-    fake, real = players.generate(first, n)[:, 0], data.sample(second, n)
-    return fake, real, *(jax.nn.sigmoid(scores(players.discriminator, one[:, None])) for one in (x, real))
+    fake, real = pair.generate(first, n)[:, 0], data.sample(second, n)
+    return fake, real, *(jax.nn.sigmoid(scores(pair.discriminator, one[:, None])) for one in (x, real))
 
 
-def _snapshot(settings: GameOnALineSettings, players: Players, data: Normal) -> dict[str, Any]:
+def _snapshot(settings: GameOnALineSettings, pair: AdversarialPair, data: Normal) -> dict[str, Any]:
     reach = 4 * settings.deviation
     x = np.linspace(settings.mean - reach, settings.mean + reach, 201).astype(np.float32)
     key = random.key(settings.seed, "snapshots")
-    fake, real, learned, on_data = map(np.asarray, _drawn(players, data, jnp.asarray(x), key, settings.draws))
+    fake, real, learned, on_data = map(np.asarray, _drawn(pair, data, jnp.asarray(x), key, settings.draws))
     density = np.exp(np.asarray(data.log_prob(x)))
     generated = np.exp(np.asarray(KernelDensity().fit(fake[:, None]).log_prob(x[:, None])))
     best = np.asarray(game.optimal_discriminator(density, generated, at=x, normalize=True))

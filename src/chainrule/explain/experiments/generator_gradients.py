@@ -18,7 +18,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.explain.methods.two_players import DenseNetwork, discriminator_loss, scores
+from chainrule.explain.methods.adversarial_pair import DenseNetwork, discriminator_loss, scores
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.probability.divergences import game, js
 from chainrule.probability.transport import wasserstein_1d
@@ -152,29 +152,7 @@ def _outcome(
             "The Jensen-Shannon divergence between the lines is log 2 = 0.693 at every gap but 0 and has no slope for "
             f"a generator to follow; the Wasserstein distance is the gap, here {settings.gap:g}, with slope 1.",
         ],
-        [
-            Lines(
-                "generator-gradients",
-                "The generator's gradient while the discriminator learns",
-                "updates of the discriminator, the generator frozen",
-                "norm of the gradient",
-                {
-                    "saturating, log(1 - D)": (steps, np.maximum(saturating, 1e-12)),
-                    "non-saturating, -log D": (steps, np.maximum(other, 1e-12)),
-                    "bound on the saturating one": (steps[below], bound[below]),
-                },
-                log_y=True,
-                caption="The bound begins where eps, the largest distance of D and its slope from perfect, is below 1.",
-            ),
-            Lines(
-                "generator-gradients-gap",
-                "What a generator that only shifts can learn from",
-                "gap between the lines",
-                "divergence in nats, or distance",
-                {"Jensen-Shannon": (gaps, divergences), "Wasserstein-1": (gaps, distances)},
-                caption="Jensen-Shannon jumps from 0 to log 2 and is flat; Wasserstein-1 is the gap.",
-            ),
-        ],
+        _pictures(steps, found, gaps, divergences, distances),
         Table(
             "generator-gradients-table",
             "On the way",
@@ -195,6 +173,36 @@ def _outcome(
             },
         },
     )
+
+
+def _pictures(
+    steps: np.ndarray, found: np.ndarray, gaps: np.ndarray, divergences: np.ndarray, distances: np.ndarray
+) -> list[Lines]:
+    saturating, other, bound = found.T[:3]
+    below = np.isfinite(bound)
+    return [
+        Lines(
+            "generator-gradients",
+            "The generator's gradient while the discriminator learns",
+            "updates of the discriminator, the generator frozen",
+            "norm of the gradient",
+            {
+                "saturating, log(1 - D)": (steps, np.maximum(saturating, 1e-12)),
+                "non-saturating, -log D": (steps, np.maximum(other, 1e-12)),
+                "bound on the saturating one": (steps[below], bound[below]),
+            },
+            log_y=True,
+            caption="The bound begins where eps, the largest distance of D and its slope from perfect, is below 1.",
+        ),
+        Lines(
+            "generator-gradients-gap",
+            "What a generator that only shifts can learn from",
+            "gap between the lines",
+            "divergence in nats, or distance",
+            {"Jensen-Shannon": (gaps, divergences), "Wasserstein-1": (gaps, distances)},
+            caption="Jensen-Shannon jumps from 0 to log 2 and is flat; Wasserstein-1 is the gap.",
+        ),
+    ]
 
 
 experiment = Experiment(

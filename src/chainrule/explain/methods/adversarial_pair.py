@@ -1,6 +1,6 @@
 """Two small dense networks that play the adversarial game in memory, as experiments show it.
 
-Both players are updated by Adam with the momentum of adversarial training, in one compiled program of any number of
+Both are updated by Adam with the momentum of adversarial training, in one compiled program of any number of
 rounds. A round is some updates of the discriminator, each on fresh real and fresh generated points, and then some of
 the generator.
 """
@@ -37,7 +37,7 @@ class DenseNetwork(eqx.Module):
         return self.layers[-1](x)
 
 
-class Players(NamedTuple):
+class AdversarialPair(NamedTuple):
     """Both networks and the state of both optimisers."""
 
     generator: DenseNetwork
@@ -46,12 +46,12 @@ class Players(NamedTuple):
     discriminator_state: Tree
 
     @staticmethod
-    def start(noise: int, points: int, *, width: int, depth: int = 1, key: Key) -> "Players":
+    def start(noise: int, points: int, *, width: int, depth: int = 1, key: Key) -> "AdversarialPair":
         """Networks with random weights, from `noise` numbers to points of `points` coordinates, and to a score."""
         first, second = jax.random.split(key)
         generator = DenseNetwork(noise, points, width=width, depth=depth, key=first)
         discriminator = DenseNetwork(points, 1, width=width, depth=depth, key=second)
-        return Players(generator, discriminator, *map(_ADAM.init, (generator, discriminator)))
+        return AdversarialPair(generator, discriminator, *map(_ADAM.init, (generator, discriminator)))
 
     def generate(self, key: Key, n: int) -> Float[Array, "n points"]:
         """Generated points from normal noise."""
@@ -84,7 +84,7 @@ def generator_loss(discriminator: DenseNetwork, fake: Array, saturating: bool = 
 
 @eqx.filter_jit
 def play(
-    players: Players,
+    pair: AdversarialPair,
     draw: Draw,
     key: Key,
     rounds: int | Array,
@@ -95,17 +95,17 @@ def play(
     lr: float = 1e-3,
     penalty: float = 0.0,
     saturating: bool = False,
-) -> Players:
+) -> AdversarialPair:
     """Some rounds of the game. With no updates of one player the other learns alone."""
 
-    def judge(number: Array, now: Players, root: Key) -> Players:
+    def judge(number: Array, now: AdversarialPair, root: Key) -> AdversarialPair:
         one, two = jax.random.split(jax.random.fold_in(root, number))
         fake = now.generate(one, batch)
         slope = jax.grad(discriminator_loss)(now.discriminator, draw(two, batch), fake, penalty)
         changed, state = _updated(now.discriminator, slope, now.discriminator_state, lr)
         return now._replace(discriminator=changed, discriminator_state=state)
 
-    def improve(number: Array, now: Players, root: Key) -> Players:
+    def improve(number: Array, now: AdversarialPair, root: Key) -> AdversarialPair:
         noise = jax.random.fold_in(jax.random.fold_in(root, 1), number)
 
         def loss(generator: DenseNetwork) -> Scalar:
@@ -116,12 +116,12 @@ def play(
         changed, state = _updated(now.generator, jax.grad(loss)(now.generator), now.generator_state, lr)
         return now._replace(generator=changed, generator_state=state)
 
-    def one_round(number: Array, now: Players) -> Players:
+    def one_round(number: Array, now: AdversarialPair) -> AdversarialPair:
         root = jax.random.fold_in(key, number)
         now = jax.lax.fori_loop(0, discriminator_updates, lambda i, now: judge(i, now, root), now)
         return jax.lax.fori_loop(0, generator_updates, lambda i, now: improve(i, now, root), now)
 
-    return jax.lax.fori_loop(0, rounds, one_round, players)
+    return jax.lax.fori_loop(0, rounds, one_round, pair)
 
 
 def _updated(network: DenseNetwork, slope: Tree, state: Tree, lr: float) -> tuple[DenseNetwork, Tree]:
@@ -130,9 +130,9 @@ def _updated(network: DenseNetwork, slope: Tree, state: Tree, lr: float) -> tupl
 
 
 __all__ = [
+    "AdversarialPair",
     "DenseNetwork",
     "Draw",
-    "Players",
     "discriminator_loss",
     "generator_loss",
     "play",
