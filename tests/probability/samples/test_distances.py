@@ -24,7 +24,7 @@ from chainrule.probability.samples import (
     mode_coverage,
     nearest,
     spread,
-    told_apart,
+    two_sample_accuracy,
 )
 
 DRAW = np.random.default_rng(0)
@@ -218,11 +218,11 @@ def test_distances_and_spreads_are_those_of_small_sets() -> None:
 
 
 def test_chance_is_within_the_interval_as_often_as_it_says() -> None:
-    found = [told_apart(*DRAW.normal(size=(2, 60, 2)), seed=i) for i in range(200)]
+    found = [two_sample_accuracy(*DRAW.normal(size=(2, 60, 2)), seed=i) for i in range(200)]
     assert np.mean([one.chance for one in found]) > 0.92
     assert np.mean([one.accuracy for one in found]) == pytest.approx(0.5, abs=0.02)
     assert found[0].asked == 60
-    moved = told_apart(DRAW.normal(size=(200, 2)), DRAW.normal(size=(200, 2)) + 1.5)
+    moved = two_sample_accuracy(DRAW.normal(size=(200, 2)), DRAW.normal(size=(200, 2)) + 1.5)
     assert moved.low > 0.6
 
 

@@ -20,14 +20,14 @@ from chainrule.probability.samples.kernel_distance import (
 )
 from chainrule.probability.samples.modes import ModeCoverage, mode_coverage
 from chainrule.probability.samples.neighbours import Fidelity, fidelity, nearest, spread
-from chainrule.probability.samples.two_samples import ToldApart, told_apart
+from chainrule.probability.samples.two_samples import TwoSampleAccuracy, two_sample_accuracy
 
 __all__ = [
     "DistanceEstimate",
     "Fidelity",
     "ModeCoverage",
     "SubsetSpread",
-    "ToldApart",
+    "TwoSampleAccuracy",
     "alikeness",
     "biased_kernel_distance",
     "classifier_score",
@@ -40,5 +40,5 @@ __all__ = [
     "mode_coverage",
     "nearest",
     "spread",
-    "told_apart",
+    "two_sample_accuracy",
 ]

@@ -19,7 +19,7 @@ from chainrule.probability.samples.neighbours import nearest
 _LEVEL = 0.95
 
 
-class ToldApart(NamedTuple):
+class TwoSampleAccuracy(NamedTuple):
     """The share of rows that a classifier gets right, the binomial interval around it, and of how many rows it is."""
 
     accuracy: float
@@ -34,21 +34,21 @@ class ToldApart(NamedTuple):
         return self.low <= 0.5 <= self.high
 
 
-def told_apart(
+def two_sample_accuracy(
     one: Float[np.ndarray, "some features"], other: Float[np.ndarray, "others features"], seed: int = 0
-) -> ToldApart:
+) -> TwoSampleAccuracy:
     """How often neighbours, as many as the root of the rows learnt from, tell one set from the other.
 
     Equally many rows of both are compared.
 
     >>> x = np.random.default_rng(0).normal(size=(60, 2))
-    >>> told_apart(x, x + 9).accuracy, told_apart(x[:30], x[30:]).chance
+    >>> two_sample_accuracy(x, x + 9).accuracy, two_sample_accuracy(x[:30], x[30:]).chance
     (1.0, True)
     """
     count, rng = min(len(one), len(other)), np.random.default_rng(seed)
     if count < 4:
         raise ArgumentError(
-            f"told_apart: {len(one)} and {len(other)} examples are too few",
+            f"two_sample_accuracy: {len(one)} and {len(other)} examples are too few",
             remedy="give 4 or more of each kind",
         )
     half = count // 2
@@ -60,7 +60,7 @@ def told_apart(
     second = (numbers >= half).mean(axis=1) > 0.5
     right = int((second == (np.arange(len(asked)) >= count - half)).sum())
     found = stats.binomtest(right, len(asked)).proportion_ci(_LEVEL)
-    return ToldApart(right / len(asked), float(found.low), float(found.high), len(asked))
+    return TwoSampleAccuracy(right / len(asked), float(found.low), float(found.high), len(asked))
 
 
-__all__ = ["ToldApart", "told_apart"]
+__all__ = ["TwoSampleAccuracy", "two_sample_accuracy"]

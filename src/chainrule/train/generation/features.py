@@ -31,7 +31,7 @@ Examples: TypeAlias = Float[np.ndarray, "_some entries"]
 """Rows of numbers in model units."""
 
 
-class FeatureMap(abc.ABC):
+class SampleFeatures(abc.ABC):
     """From examples as rows to the features they are compared in."""
 
     words: ClassVar[str]
@@ -46,7 +46,7 @@ class FeatureMap(abc.ABC):
 
 
 @final
-class DataThemselves(FeatureMap):
+class DataThemselves(SampleFeatures):
     """Examples as they are, in model units."""
 
     words: ClassVar[str] = "the data themselves"
@@ -62,7 +62,7 @@ class DataThemselves(FeatureMap):
 
 
 @final
-class ClassifierFeatures(FeatureMap):
+class ClassifierFeatures(SampleFeatures):
     """What a classifier of the training examples sees before it answers."""
 
     words: ClassVar[str] = "what a classifier of the training examples sees"
@@ -77,7 +77,7 @@ class ClassifierFeatures(FeatureMap):
 
 
 @final
-class RandomConvolutions(FeatureMap):
+class RandomConvolutions(SampleFeatures):
     """Means over the image of what rectified random convolutions see, scaled by the training examples."""
 
     words: ClassVar[str] = "what random convolutions see"
@@ -122,9 +122,9 @@ def _pooled(
     return jnp.concatenate(found, axis=1)
 
 
-def feature_map(
+def sample_features(
     train: Examples, schema: Schema, judge: Callable[[], ReferenceClassifier] | None
-) -> FeatureMap:
+) -> SampleFeatures:
     """The features that suit examples of a schema; `judge` trains a classifier of their classes, if they have any."""
     if not kinds.of(schema).spatial:
         return DataThemselves(train)
@@ -148,8 +148,8 @@ __all__ = [
     "ClassifierFeatures",
     "DataThemselves",
     "Examples",
-    "FeatureMap",
     "RandomConvolutions",
+    "SampleFeatures",
     "digest",
-    "feature_map",
+    "sample_features",
 ]

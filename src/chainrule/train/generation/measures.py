@@ -20,7 +20,7 @@ from chainrule.probability.samples import (
     mode_coverage,
     nearest,
     spread,
-    told_apart,
+    two_sample_accuracy,
 )
 from chainrule.probability.samples.modes import WITHIN
 from chainrule.train.generation.features import Examples
@@ -172,7 +172,7 @@ class _Judged:
         for name in Fidelity._fields:
             shares = [[getattr(one, name) for one in sets] for sets in (ours, real)]
             found |= self.over_sets(f"sample_{name}", shares[0], shares[1])
-        tests = [told_apart(x, self.held_out_seen) for x in (self.sets[0], rows)]
+        tests = [two_sample_accuracy(x, self.held_out_seen) for x in (self.sets[0], rows)]
         errors = [math.sqrt(t.accuracy * (1 - t.accuracy) / t.asked) for t in tests]
         kinds = [f"0.5 is ideal; 95 %: {t.low:.2f} to {t.high:.2f}" for t in tests]
         return found | self.pair(

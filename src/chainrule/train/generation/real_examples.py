@@ -19,13 +19,13 @@ from chainrule.data.generated.toys import Modes, modes_of
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split, Subset
 from chainrule.probability.samples import DistanceEstimate, alikeness, frechet_distance, kernel_distance
-from chainrule.train.generation.features import Examples, FeatureMap, digest, feature_map
+from chainrule.train.generation.features import Examples, SampleFeatures, digest, sample_features
 from chainrule.train.generation.reference_classifier import ReferenceClassifier, trained
 
 MOST = 5000
 """Real examples of each kind that are looked at."""
 _KEPT = 4
-"""Judges and feature maps that are kept for data that are looked at again."""
+"""Judges that are kept for data that are looked at again."""
 _JUDGES: dict[str, ReferenceClassifier] = {}
 
 
@@ -64,9 +64,9 @@ class RealExamples:
         return _JUDGES[name]
 
     @functools.cached_property
-    def features(self) -> FeatureMap:
+    def features(self) -> SampleFeatures:
         """Where distributions are compared."""
-        return feature_map(self.train, self.schema, None if self.train_y is None else lambda: self.judge)
+        return sample_features(self.train, self.schema, None if self.train_y is None else lambda: self.judge)
 
     @functools.cached_property
     def train_features(self) -> Float[np.ndarray, "examples features"]:
