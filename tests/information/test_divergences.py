@@ -90,7 +90,7 @@ def test_a_start_claims_nothing() -> None:
     assert under_p.mean() - under_q.mean() == pytest.approx(0, abs=1e-5)
 
 
-def test_equal_laws_are_not_two_sample_accuracy_and_points_may_have_any_shape() -> None:
+def test_equal_laws_are_not_told_apart_and_points_may_have_any_shape() -> None:
     draws = np.random.default_rng(2).normal(size=(2, 200, 2, 3))
     found = divergence_estimate(*draws, "GAN", steps=20, every=10, width=8, batch=32)
     assert "2 JSD - 2 log 2" in found.remarks[0]
