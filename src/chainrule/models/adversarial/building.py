@@ -28,10 +28,11 @@ _WIDEST = 8
 """How many times the channels of the finest resolution the coarser ones have, at most."""
 
 Spectral = Literal["none", "layer", "operator"]
+CriticNorm = Literal["none", "layer"]
 
 
-class PlayersConfig(Config):
-    """Noise, both networks, and conditions."""
+class GameConfig(Config):
+    """Noise, and how often the players move."""
 
     latent: int = Field(
         16,
@@ -42,6 +43,12 @@ class PlayersConfig(Config):
     base: Literal["normal", "uniform"] = Field(
         "normal", description="distribution of the noise, of variance 1"
     )
+    n_critic: int = Field(1, ge=1, le=100, description="moves of the discriminator for each of the generator")
+
+
+class PlayersConfig(GameConfig):
+    """The same, both networks, and conditions."""
+
     width: int = Field(64, ge=1, le=8192, description="vectors: units of each hidden layer of both networks")
     depth: int = Field(3, ge=1, le=32, description="vectors: hidden layers of both networks")
     channels: int = Field(
@@ -197,10 +204,11 @@ def make_discriminator(
     key: Key,
     *,
     spectral: Spectral = "none",
+    normalization: CriticNorm = "none",
     pack: int = 1,
     minibatch_std: bool = False,
 ) -> Discriminator:
-    """A fresh discriminator of examples of this schema, without normalisation: scores of examples are independent."""
+    """A fresh discriminator of examples of this schema; nothing in it but `minibatch_std` lets examples see others."""
     own, for_condition, for_norms = jax.random.split(key, 3)
     projected = config.judging == "projection"
     if config.conditional and pack > 1:
@@ -219,7 +227,10 @@ def make_discriminator(
     wrapped = [
         _bounded(layer, spectral, keys[i], sizes[i] if image else None) for i, layer in enumerate(layers)
     ]
-    stages = tuple(Stage(layer, NoNorm(1), LEAKY) for layer in wrapped)
+    widths = [layer.weight.shape[-1] for layer in layers]
+    stages = tuple(
+        Stage(layer, norm(normalization, width), LEAKY) for layer, width in zip(wrapped, widths, strict=True)
+    )
     told = Told(condition, projected, pack, minibatch_std)
     return Discriminator(stages, _bounded(head, spectral, keys[-1], None), told)
 
@@ -262,6 +273,8 @@ def _convolutions(
 
 __all__ = [
     "LEAKY",
+    "CriticNorm",
+    "GameConfig",
     "PlayersConfig",
     "Spectral",
     "check_conditions",

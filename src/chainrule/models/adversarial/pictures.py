@@ -15,7 +15,6 @@ from chainrule.data.dataset import Data
 from chainrule.data.generated.toys import modes_of
 from chainrule.data.previews import heads
 from chainrule.models.adversarial.penalties import interpolates, lengths, scores_and_slopes
-from chainrule.networks import units
 from chainrule.nn import Conv, Linear
 from chainrule.probability.interpolation import between
 from chainrule.probability.samples import mode_coverage
@@ -83,7 +82,7 @@ def _plane(model: Any, data: Data, key: Key) -> Scatter:
 @eqx.filter_jit
 def _rise(model: Any, x: Array) -> Array:
     def total(x: Array) -> Array:
-        return model.discriminator(units.to_network(model.schema, x)).sum()
+        return model.discriminator(model.to_players(x)).sum()
 
     return jax.grad(total)(x)
 
@@ -154,7 +153,7 @@ def _slopes(model: Any, data: Data, key: Key) -> Lines:
 @eqx.filter_jit
 def _lengths(model: Any, x: Array, y: Any, key: Key) -> dict[str, Array]:
     model = eqx.nn.inference_mode(model)
-    real = units.to_network(model.schema, x)
+    real = model.to_players(x)
     fake = model.generator(model.noise(random.named(key, "noise"), len(x)), y)
     found = {"real": real, "generated": fake, "between": interpolates(key, real, fake)}
     return {name: lengths(scores_and_slopes(model.discriminator, at, y)[1]) for name, at in found.items()}
@@ -164,7 +163,7 @@ def _weights(model: Any) -> Lines:
     """Entries of the matrices of the discriminator."""
     nodes = jax.tree.leaves(model.discriminator, is_leaf=lambda node: isinstance(node, Linear | Conv))
     found = np.concatenate([np.asarray(n.weight).ravel() for n in nodes if isinstance(n, Linear | Conv)])
-    edges = np.linspace(*np.quantile(found, [0.0, 1.0]) + np.array([-1e-9, 1e-9]), _BINS + 1)
+    edges = np.linspace(float(found.min()) - 1e-9, float(found.max()) + 1e-9, _BINS + 1)
     share = np.histogram(found, edges)[0] / len(found)
     return Lines(
         "weights",

@@ -102,8 +102,9 @@ class Discriminator(eqx.Module):
         c = _summary(self.condition, y)
         h, last = self.stages[-1].advance(h, None, training)
         features = h if isinstance(_inner(self.head), Conv) else h.reshape(len(h), -1)
-        beside = c is not None and not self.projected
-        seen = jnp.concatenate([features, c.astype(h.dtype)], axis=-1) if beside else features
+        seen = features
+        if c is not None and not self.projected:
+            seen = jnp.concatenate([features, c.astype(h.dtype)], axis=-1)
         head = self.head
         if isinstance(head, SpectralNorm) and training:
             scores, head = head.advance(seen)

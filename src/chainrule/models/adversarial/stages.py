@@ -21,8 +21,10 @@ class UpsampledConv(eqx.Module):
     conv: Conv
     size: tuple[int, int] = eqx.field(static=True)
 
-    def __init__(self, inputs: int, outputs: int, size: tuple[int, int], *, gain: float, key: Key) -> None:
-        self.conv = Conv(2, inputs, outputs, 3, padding=1, gain=gain, key=key)
+    def __init__(
+        self, inputs: int, outputs: int, size: tuple[int, int], *, gain: float, key: Key, bias: bool = True
+    ) -> None:
+        self.conv = Conv(2, inputs, outputs, 3, padding=1, gain=gain, key=key, bias=bias)
         self.size = size
 
     def __call__(self, x: Float[Array, "batch _ _ inputs"]) -> Float[Array, "batch _ _ outputs"]:

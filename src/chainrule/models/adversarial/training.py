@@ -40,4 +40,16 @@ def suited(config: PlayersConfig, schema: Schema, examples: int | None) -> dict[
     return {**sized_noise(config, schema, examples), **slopes}
 
 
-__all__ = ["TRAINING", "sized_noise", "suited", "training_on"]
+def critic_training_on(schema: Schema) -> Mapping[str, Any]:
+    """The published rate and memory of gradient-penalty critics for images."""
+    images = {**_ON_IMAGES, "optimizer": {"lr": 1e-4, "betas": (0.0, 0.9)}}
+    return images if kinds.of(schema).spatial else {}
+
+
+def critic_suited(config: PlayersConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
+    """The published penalty and number of moves for images."""
+    image = {"lam": 10.0, "n_critic": 5} if kinds.of(schema).spatial else {}
+    return {**sized_noise(config, schema, examples), **image}
+
+
+__all__ = ["TRAINING", "critic_suited", "critic_training_on", "sized_noise", "suited", "training_on"]

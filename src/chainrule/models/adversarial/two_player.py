@@ -100,21 +100,6 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
         """What both players minimise."""
 
     @property
-    @abc.abstractmethod
-    def latent(self) -> int:
-        """Entries of the noise."""
-
-    @property
-    def base(self) -> str:
-        """Default: the noise is normal."""
-        return "normal"
-
-    @property
-    def n_critic(self) -> int:
-        """Default: the discriminator moves once for each move of the generator."""
-        return 1
-
-    @property
     def real_target(self) -> float:
         """Default: the target of real examples is not smoothed."""
         return 1.0
@@ -139,6 +124,14 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
         """Default: parameters of the discriminator stay where a move brings them."""
         return _as_it_is
 
+    def to_players(self, x: Array) -> Array:
+        """Default: examples as the players see them are in the units of the network, and of the shape they have."""
+        return units.to_network(self.schema, x)
+
+    def from_players(self, x: Array) -> Array:
+        """The inverse of `to_players`."""
+        return units.to_model(self.schema, x)
+
     # ------------------------------------------------------------------ training
 
     def parts(self) -> Sequence[Part[Any]]:
@@ -148,7 +141,7 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
                 "discriminator",
                 lambda model: model.discriminator,
                 type(self).discriminator_move,
-                repeat=self.n_critic,
+                repeat=self.config.n_critic,
                 state=lambda model: running_statistics(model.discriminator),
                 project=self.projection,
             ),
@@ -191,7 +184,7 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
         else:
             scores, _ = self.discriminator.advance(*self._whole_packs(shown, y))
             loss = self.game.generator(scores, scores)
-        ours, theirs = (units.to_model(self.schema, jax.lax.stop_gradient(x)) for x in (fake, real))
+        ours, theirs = (self.from_players(jax.lax.stop_gradient(x)) for x in (fake, real))
         seen = {
             "distance": energy_distance(theirs, ours),
             "spread": spread(ours) / jnp.maximum(spread(theirs), 1e-12),
@@ -212,9 +205,8 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
         return Judged(a_real, a_fake, (in_real, in_fake) if slopes else None, moved)
 
     def _real(self, batch: Batch) -> tuple[Array, Any]:
-        x = units.to_network(self.schema, batch.x)
-        x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-        return x, batch.y if self.generator.condition is not None else None
+        x = batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32))
+        return self.to_players(x), batch.y if self.generator.condition is not None else None
 
     def _whole_packs(self, x: Array, y: Any) -> tuple[Array, Any]:
         count = len(x) // self.discriminator.pack * self.discriminator.pack
@@ -241,7 +233,7 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
         """The energy distance of as many generated examples from these, and how the two sets lie in each other."""
         x = batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32))
         y = batch.y if self.generator.condition is not None else None
-        drawn = units.to_model(self.schema, self.generator(self.noise(key, len(x), x.dtype), y))
+        drawn = self.from_players(self.generator(self.noise(key, len(x), x.dtype), y))
         coverage, precision = coverage_and_precision(x, drawn)
         return energy_distance(x, drawn), {"coverage": coverage, "precision": precision}
 
@@ -262,7 +254,7 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
 
     def noise(self, key: Key, n: int, dtype: Any = jnp.float32) -> Float[Array, "n size"]:
         """Noise as examples are made of."""
-        return BASES[self.base](key, (n, self.latent), dtype)
+        return BASES[self.config.base](key, (n, self.config.latent), dtype)
 
     def generate(self, z: Float[Array, "n size"], condition: Any = None) -> Array:
         """The example of each vector of noise, in model units; a condition has to be given where there are any."""
@@ -373,13 +365,13 @@ def _scored(
 
 @eqx.filter_jit
 def _generated(model: TwoPlayer, z: Array, y: Any) -> Array:
-    x = units.to_model(model.schema, model.generator(z, y))
+    x = model.from_players(model.generator(z, y))
     return jnp.clip(x, 0, 1) if model.generator.bounded else x
 
 
 @eqx.filter_jit
 def _scores(model: TwoPlayer, x: Array, y: Any) -> Array:
-    return model.discriminator(units.to_network(model.schema, x), y)
+    return model.discriminator(model.to_players(x), y)
 
 
 __all__ = ["Judged", "TwoPlayer"]

@@ -65,7 +65,6 @@ class GANConfig(PlayersConfig):
         description="images: differentiable augmentation of real and generated ones in both steps, of translation, "
         "colour, cutout",
     )
-    n_critic: int = Field(1, ge=1, le=100, description="moves of the discriminator for each of the generator")
 
 
 @final
@@ -101,21 +100,6 @@ class GAN(TwoPlayer):
     def game(self) -> Game:
         """The game of the settings."""
         return games[self.config.game]
-
-    @property
-    def latent(self) -> int:
-        """Entries of the noise."""
-        return self.config.latent
-
-    @property
-    def base(self) -> str:
-        """The distribution of the noise."""
-        return self.config.base
-
-    @property
-    def n_critic(self) -> int:
-        """Moves of the discriminator in a step."""
-        return self.config.n_critic
 
     @property
     def real_target(self) -> float:
