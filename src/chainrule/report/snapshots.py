@@ -72,7 +72,7 @@ def pictures(run: Run) -> list[Picture]:
 def _planes(real: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """A small drawing of the plane for each moment: dots of drawn points over dots of the data."""
     low, high = real.min(axis=0), real.max(axis=0)
-    middle, half = (low + high) / 2, 0.6 * (high - low).max()
+    middle, half = (low + high) / 2, 0.6 * float((high - low).max())
     canvas = np.ones((_SIDE, _SIDE, 3))
     _dot(canvas, real, middle, half, _DATA)
     frames = np.repeat(canvas[None], len(drawn), axis=0)

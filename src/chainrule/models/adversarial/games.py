@@ -10,7 +10,7 @@ generator's gradient fades like sigmoid(a_f) where the discriminator is sure.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +53,8 @@ games: Registry[Game] = Registry("game")
 
 
 def _cross_entropy(real: Scores, fake: Scores, target: float) -> Scalar:
-    # Written so that a target of 1 is softplus(-a_r) to the last bit.
+    # Written so that a target of 1 is softplus(-a_r) to the last bit. With target r the best discriminator is
+    # r p/(p + q); smoothing both targets would add a share of q, and lead the generator to where q alone is large.
     return (softplus(-real) + (1 - target) * real + softplus(fake)).mean()
 
 
@@ -137,18 +138,6 @@ for _game in (
     games.add(_game.name, _game)
 
 
-def smoothed_optimum(p: Any, q: Any, target: float) -> Array:
-    """The best discriminator, as a probability, where real examples have this target and generated ones 0.
-
-    It is `target p/(p + q)`: smoothing both targets instead would add the share of q, and lead the generator to where q
-    is large and p is not.
-
-    >>> [round(float(d), 4) for d in smoothed_optimum(jnp.array([0.5, 0.3, 0.2]), jnp.array([0.2, 0.2, 0.6]), 0.9)]
-    [0.6429, 0.54, 0.225]
-    """
-    return target * p / (p + q)
-
-
 def right_share(game: Game, real: Scores, fake: Scores) -> tuple[Scalar, Scalar]:
     """How often real and generated examples are told for what they are; pairs where only differences count."""
     if game.threshold is None:
@@ -167,4 +156,4 @@ def check_target(game: Game, target: float) -> None:
         )
 
 
-__all__ = ["Game", "Scores", "check_target", "games", "right_share", "smoothed_optimum"]
+__all__ = ["Game", "Scores", "check_target", "games", "right_share"]

@@ -63,7 +63,9 @@ def _plane(model: Any, data: Data, key: Key) -> Scatter:
     steps = slope / max(longest, 1e-12) * 0.08 * (right - left)
     back = data.scaling.inverse
     x_label, y_label = heads(data.schema, 2)
-    corners = np.asarray(back(np.array([[left, bottom], [right, top]])))
+    (west, south), (east, north) = (
+        np.asarray(back(np.array([[left, bottom], [right, top]]))).astype(float).tolist()
+    )
     return Scatter(
         "score-field",
         "Scores over the plane",
@@ -71,7 +73,7 @@ def _plane(model: Any, data: Data, key: Key) -> Scatter:
         y_label,
         {"data": np.asarray(back(real)), "generated": np.asarray(back(drawn))},
         field=field,
-        extent=(corners[0, 0], corners[1, 0], corners[0, 1], corners[1, 1]),
+        extent=(west, east, south, north),
         arrows=(np.asarray(back(begin)), np.asarray(back(begin + steps)) - np.asarray(back(begin))),
         caption="Colour: the score of the discriminator. Arrows: the way its slope sends generated points, the longest "
         "drawn as a twelfth of the width. Where the game has come to rest, they are short and of no common direction: "

@@ -45,7 +45,7 @@ class DCGANConfig(GameConfig):
     )
     resizing: Literal["none", "pad", "resize"] = Field(
         "none",
-        description="what makes images of other sizes than 4 times a power of two fit: black edges, or bilinear scaling "
+        description="what makes images fit whose size is not 4 times a power of two: black edges, or bilinear scaling "
         "(samples have the size of the data)",
     )
     upsampling: Literal["transposed", "nearest"] = Field(

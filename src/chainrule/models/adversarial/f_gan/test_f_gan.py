@@ -1,0 +1,75 @@
+"""Games of f-divergences: bounds, generators, ratios, and what happens where a conjugate overflows."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.core.errors import DivergedError
+from chainrule.models.adversarial.f_gan.model import _NAMES, BOUNDED, GAMES
+from chainrule.models.adversarial.games import games
+from chainrule.probability.divergences import f_divergences
+from chainrule.train import fit
+
+P, Q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
+VALUES = {
+    "kl": 0.3600624,
+    "reverse-kl": 0.3948162,
+    "pearson": 0.7666667,
+    "neyman": 1.0133333,
+    "hellinger": 0.1848262,
+    "jeffreys": 0.7548786,
+    "2-jsd": 2 * 0.0905658,
+    "gan": -1.2051627,
+    "total-variation": 0.4,
+}
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_a_critic_that_raises_the_bound_finds_divergence_and_ratio(name: str) -> None:
+    game, divergence = GAMES[name, False], f_divergences[_NAMES[name]]
+    p, q = jnp.asarray(P, jnp.float32), jnp.asarray(Q, jnp.float32)
+
+    def bound(v: jax.Array) -> jax.Array:
+        return (p * divergence.activation(v)).sum() - (q * divergence.conjugate_of_output(v)).sum()
+
+    def step(_: int, v: jax.Array) -> jax.Array:
+        return v + 0.2 * jax.grad(bound)(v)
+
+    v = jax.jit(lambda: jax.lax.fori_loop(0, 4000, step, jnp.zeros(3)))()
+    assert float(bound(v)) == pytest.approx(VALUES[name], abs=5e-3 if name == "total-variation" else 2e-4)
+    one = -game.discriminator(v[:1], v[:1], 1.0)
+    np.testing.assert_allclose(
+        one, divergence.activation(v[0]) - divergence.conjugate_of_output(v[0]), rtol=1e-4
+    )
+    if name != "total-variation":  # whose best critic is the sign of p - q, and says no more
+        assert game.log_ratio is not None
+        np.testing.assert_allclose(game.log_ratio(v), np.log(P / Q), atol=5e-3)
+    assert game.threshold is not None
+    found = float(divergence.activation(jnp.asarray(game.threshold)))
+    assert found == pytest.approx(divergence.threshold, abs=1e-6)
+
+
+def test_the_row_of_the_original_game_is_that_game() -> None:
+    real, fake = jnp.array([0.3, -1.0]), jnp.array([0.9, -2.0])
+    for saturating, other in ((True, "minimax"), (False, "non-saturating")):
+        ours, theirs = GAMES["gan", saturating], games[other]
+        np.testing.assert_allclose(
+            ours.discriminator(real, fake, 1.0), theirs.discriminator(real, fake, 1.0), rtol=1e-5
+        )
+        np.testing.assert_allclose(ours.generator(real, fake), theirs.generator(real, fake), rtol=1e-5)
+
+
+def test_a_conjugate_that_overflows_stops_the_run_with_a_bounded_one(tmp_path: Path) -> None:
+    data = cr.data.load("ring", n=200)
+    model = cr.models.build("f-gan", data, divergence="kl", width=8, depth=2, latent=2)
+    wild = {"steps": 60, "batch": 16, "optimizer": {"name": "sgd", "lr": 100.0}}
+    with pytest.raises(DivergedError, match=r"at step \d+") as error:
+        fit(model, data, run=tmp_path / "run", **wild)
+    assert "the conjugate of KL" in str(error.value)
+    for name in BOUNDED:
+        assert f"divergence={name}" in str(error.value)
+    assert not cr.models.build("f-gan", data, width=8, depth=1).when_not_finite()

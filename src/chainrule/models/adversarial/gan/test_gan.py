@@ -1,0 +1,404 @@
+"""Games as functions of scores, penalties, conditions, packs, rejection, alarms, and training of two players."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.data import Batch, Batches
+from chainrule.data.generated.toys import modes_of
+from chainrule.models.adversarial import diagnostics
+from chainrule.models.adversarial.augmenting import CHANGES, changed
+from chainrule.models.adversarial.distance import coverage_and_precision, energy_distance, spread
+from chainrule.models.adversarial.games import games, right_share
+from chainrule.models.adversarial.penalties import one_centred, scores_and_slopes, zero_centred
+from chainrule.models.adversarial.players import packed
+from chainrule.models.adversarial.rejection import accepted
+from chainrule.probability.samples import mode_coverage
+from chainrule.report.gallery import groups
+from chainrule.train import fit, resume, snapshots
+from chainrule.train.config import TrainConfig
+from chainrule.train.step import Stepper
+
+TOY = {"width": 8, "depth": 2, "latent": 3}
+KEY = jax.random.key(0)
+
+
+@pytest.fixture(scope="module")
+def data() -> Any:
+    return cr.data.load("ring", n=400)
+
+
+def batch_of(data: Any, n: int = 16) -> Batch:
+    return jax.tree.map(jnp.asarray, data.train.batch(np.arange(n)))
+
+
+# ---------------------------------------------------------------------- games
+
+
+def test_the_minimax_gradient_fades_where_the_discriminator_is_sure_and_the_other_does_not() -> None:
+    scores = jnp.array([-8.0])
+    slopes = {
+        name: float(jax.grad(lambda a, game=games[name]: game.generator(a, a))(scores)[0])
+        for name in ("minimax", "non-saturating")
+    }
+    assert abs(slopes["minimax"]) == pytest.approx(3.353501e-4, rel=1e-5)
+    assert abs(slopes["non-saturating"]) == pytest.approx(0.9996646, rel=1e-6)
+    assert slopes["non-saturating"] / slopes["minimax"] == pytest.approx(2980.958, rel=1e-4)
+
+
+def test_every_game_is_the_formula_of_its_paper() -> None:
+    real, fake = np.array([0.7, -1.2, 2.0]), np.array([-0.4, 0.9, -3.0])
+
+    def softplus(x: np.ndarray) -> np.ndarray:
+        return np.log1p(np.exp(x))
+
+    expected = {
+        "minimax": (softplus(-real) + softplus(fake), -softplus(fake)),
+        "non-saturating": (softplus(-real) + softplus(fake), softplus(-fake)),
+        "least-squares": ((real - 1) ** 2 / 2 + fake**2 / 2, (fake - 1) ** 2 / 2),
+        "hinge": (np.maximum(0, 1 - real) + np.maximum(0, 1 + fake), -fake),
+        "wasserstein": (fake - real, -fake),
+        "relativistic": (softplus(fake - real), softplus(real - fake)),
+    }
+    assert set(expected) == set(games)
+    for name, (judge, maker) in expected.items():
+        game = games[name]
+        found = game.discriminator(jnp.asarray(real), jnp.asarray(fake), 1.0)
+        np.testing.assert_allclose(found, judge.mean(), rtol=1e-5)
+        np.testing.assert_allclose(
+            game.generator(jnp.asarray(real), jnp.asarray(fake)), maker.mean(), rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize(("target", "expected"), [(1.0, (5 / 7, 3 / 5, 1 / 4)), (0.9, (9 / 14, 0.54, 0.225))])
+def test_the_best_discriminator_is_the_share_of_the_data_times_the_target(
+    target: float, expected: tuple[float, ...]
+) -> None:
+    p, q = np.array([0.5, 0.3, 0.2], np.float32), np.array([0.2, 0.2, 0.6], np.float32)
+
+    def loss(scores: jax.Array) -> jax.Array:
+        """Every outcome as often as it comes: a generated example that is surely told for one costs nothing."""
+        own = games["non-saturating"].discriminator
+        nothing = jnp.full(1, -1e3)
+        real = jnp.stack([own(s[None], nothing, target) for s in scores])
+        both = jnp.stack([own(s[None], s[None], target) for s in scores])
+        return (jnp.asarray(p) * real + jnp.asarray(q) * (both - real)).sum()
+
+    def step(_: int, scores: jax.Array) -> jax.Array:
+        return scores - 4.0 * jax.grad(loss)(scores)
+
+    scores = jax.jit(lambda: jax.lax.fori_loop(0, 400, step, jnp.zeros(3)))()
+    np.testing.assert_allclose(jax.nn.sigmoid(scores), expected, atol=1e-4)
+    np.testing.assert_allclose(target * p / (p + q), expected, atol=1e-6)
+
+
+def test_games_without_labels_cannot_smooth_them(data: Any) -> None:
+    with pytest.raises(ArgumentError, match="has no labels to smooth"):
+        cr.models.build("gan", data, real_target=0.9)
+    cr.models.build("gan", data, real_target=0.9, game="non-saturating", **TOY)
+
+
+# ---------------------------------------------------------------------- distances and penalties
+
+
+def test_the_energy_distance_is_that_of_a_loop() -> None:
+    noise = np.random.default_rng(0)
+    x, y = noise.normal(size=(7, 3)), noise.normal(size=(5, 3)) + 1
+
+    def mean(a: np.ndarray, b: np.ndarray, same: bool) -> float:
+        found = [
+            np.linalg.norm(u - v) for i, u in enumerate(a) for j, v in enumerate(b) if not (same and i == j)
+        ]
+        return float(np.mean(found))
+
+    expected = 2 * mean(x, y, False) - mean(x, x, True) - mean(y, y, True)
+    np.testing.assert_allclose(energy_distance(jnp.asarray(x), jnp.asarray(y)), expected, rtol=1e-4)
+    np.testing.assert_allclose(spread(jnp.asarray(x)), mean(x, x, True), rtol=1e-4)
+
+
+def test_coverage_tells_missing_modes_and_precision_tells_stray_points() -> None:
+    noise = np.random.default_rng(0)
+    real = np.repeat([[-5.0, 0.0], [5.0, 0.0]], 50, axis=0) + 0.1 * noise.normal(size=(100, 2))
+    half = np.concatenate([real[:50], real[:50]])
+    coverage, precision = coverage_and_precision(jnp.asarray(real), jnp.asarray(half))
+    assert float(coverage) == pytest.approx(0.5)
+    assert float(precision) == 1.0
+    coverage, precision = coverage_and_precision(
+        jnp.asarray(real), jnp.asarray(real + np.array([100.0, 0.0]))
+    )
+    assert float(coverage) == float(precision) == 0.0
+
+
+def test_penalties_are_those_of_the_slopes_of_each_example(data: Any) -> None:
+    model = cr.models.build("gan", data, **TOY)
+    x = jnp.asarray(data.train.x[:6])
+    scores, slopes, _ = eqx.filter_jit(scores_and_slopes)(model.discriminator, x, None)
+    each = np.stack([jax.grad(lambda one: model.discriminator(one[None]).sum())(one) for one in x])
+    np.testing.assert_allclose(slopes, each, atol=1e-5)
+    sizes = np.linalg.norm(each, axis=1)
+    np.testing.assert_allclose(zero_centred(slopes, 0.3, len(scores)), 0.15 * np.mean(sizes**2), rtol=1e-4)
+    np.testing.assert_allclose(one_centred(slopes), np.mean((sizes - 1) ** 2), rtol=1e-4)
+    np.testing.assert_allclose(one_centred(slopes, True), np.mean(np.maximum(sizes - 1, 0) ** 2), atol=1e-6)
+    assert np.isfinite(np.asarray(jax.grad(lambda s: one_centred(s))(jnp.zeros((2, 3))))).all()
+
+
+# ---------------------------------------------------------------------- two players
+
+
+def test_neither_move_touches_the_other_player_or_its_state(data: Any) -> None:
+    model = cr.models.build("gan", data, normalization="batch", spectral="layer", **TOY)
+    discriminator, generator = model.parts()
+    batch = batch_of(data)
+
+    def arrays(tree: Any) -> list[np.ndarray]:
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
+
+    def same(one: Any, other: Any) -> bool:
+        return all(np.array_equal(a, b) for a, b in zip(arrays(one), arrays(other), strict=True))
+
+    after = eqx.filter_jit(discriminator.loss)(model, batch, KEY)[2]
+    assert same(after.generator, model.generator)
+    assert not same(after.discriminator, model.discriminator), "singular vectors did not move"
+    after = eqx.filter_jit(generator.loss)(model, batch, KEY)[2]
+    assert same(after.discriminator, model.discriminator)
+    assert not same(after.generator, model.generator), "running averages did not move"
+
+
+def test_no_gradient_of_the_discriminators_loss_reaches_the_generator(data: Any) -> None:
+    model = cr.models.build("gan", data, **TOY)
+    slope = eqx.filter_jit(eqx.filter_grad(lambda m: m.discriminator_move(batch_of(data), KEY)[0]))(model)
+    assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves(slope.generator))
+
+
+def test_real_and_generated_examples_may_go_through_together_where_examples_do_not_see_each_other(
+    data: Any,
+) -> None:
+    model = cr.models.build("gan", data, **TOY)
+    real, fake = jnp.asarray(data.train.x[:8]), jnp.asarray(data.train.x[8:16])
+    judged = eqx.filter_jit(lambda m: m.judged(real, fake, None, slopes=True)[:3])(model)
+    np.testing.assert_allclose(judged[0], model.discriminator(real), atol=1e-5)
+    np.testing.assert_allclose(judged[1], model.discriminator(fake), atol=1e-5)
+
+
+def test_several_moves_of_the_discriminator_see_as_many_batches(data: Any) -> None:
+    model = cr.models.build("gan", data, n_critic=3, **TOY)
+    assert [part.repeat for part in model.parts()] == [3, 1]
+    config = TrainConfig.parse(batch=16)
+    stepper = Stepper(model, config, data.train, lambda step: 1.0, resident=True, most=2)
+    feeds = stepper.feed(stepper.batches, 0, 2)
+    expected = Batches(len(data.train), 16, 0).indices(0, 6).reshape(2, 3, 16)
+    np.testing.assert_array_equal(feeds[0], expected)
+
+
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(data: Any, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"batch": 16, "save_every": 4, "eval_every": 4, "log_every": 2}
+    build = {"n_critic": 3, "spectral": "layer", "normalization": "batch", **TOY}
+    whole = fit(cr.models.build("gan", data, **build), data, run=tmp_path / "whole", steps=8, **settings)
+    half = fit(
+        cr.models.build("gan", data, **build),
+        data,
+        run=tmp_path / "half",
+        steps=8,
+        callbacks=[_stop_at(4)],
+        **settings,
+    )
+    assert half.checkpoints[-1] == 4
+    again = resume(tmp_path / "half")
+    states = [jax.tree.leaves(run.model_at(8)) for run in (whole, again)]
+    for one, other in zip(*states, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def _stop_at(step: int) -> Any:
+    def stop(moment: Any) -> None:
+        if moment.step == step:
+            moment.stop("here")
+
+    return stop
+
+
+# ---------------------------------------------------------------------- what the discriminator is told
+
+
+def test_packs_are_judged_together(data: Any) -> None:
+    model = cr.models.build("gan", data, pack=2, minibatch_std=True, **TOY)
+    x = jnp.asarray(data.train.x[:5])
+    assert model.judge(x).shape == (2,)
+    assert packed(x.reshape(5, 1, 1, 2), 2).shape == (2, 1, 1, 4)
+    with pytest.raises(ArgumentError, match="fills no decision"):
+        model.discriminator_move(batch_of(data, 1), KEY)
+    with pytest.raises(ArgumentError, match="conditions of their own"):
+        cr.models.build("gan", data, pack=2, conditional=True)
+
+
+@pytest.mark.parametrize(("inject", "judging"), [("norm", "projection"), ("concatenate", "concatenate")])
+def test_a_condition_reaches_both_players(data: Any, inject: str, judging: str) -> None:
+    model = cr.models.build("gan", data, conditional=True, inject=inject, judging=judging, **TOY)
+    z = model.noise(KEY, 3)
+    one, other = model.generate(z, 0), model.generate(z, "90°")
+    assert not np.allclose(one, other)
+    x = jnp.asarray(data.train.x[:3])
+    assert not np.allclose(model.judge(x, 0), model.judge(x, 3))
+    assert model.sample(KEY, 4).shape == (4, 2)
+    assert model.config.class_shares == pytest.approx((0.125,) * 8)
+    with pytest.raises(ArgumentError, match="given a class or value"):
+        model.generate(z)
+
+
+def test_conditions_that_are_not_there_are_asked_for() -> None:
+    data = cr.data.load("checkerboard", n=100)
+    with pytest.raises(CapabilityError, match="no classes or values") as error:
+        cr.models.build("gan", data, conditional=True)
+    assert "data.target=COLUMN" in str(error.value)
+    with pytest.raises(ArgumentError, match="trained without classes"):
+        cr.models.build("gan", data, **TOY).sample(KEY, 2, condition=1)
+
+
+def test_augmentation_keeps_shapes_and_lets_gradients_through() -> None:
+    x = jax.random.uniform(KEY, (4, 8, 8, 3))
+    for name in CHANGES:
+        found = changed(x, (name,), KEY)
+        assert found.shape == x.shape
+        assert not np.allclose(found, x)
+        slope = jax.grad(lambda x, name=name: jnp.square(changed(x, (name,), KEY)).sum())(x)
+        assert np.asarray(slope).any()
+    with pytest.raises(ArgumentError, match="only images are augmented"):
+        cr.models.build("gan", cr.data.load("ring", n=100), changes=("cutout",))
+
+
+# ---------------------------------------------------------------------- examples
+
+
+def test_rejection_makes_draws_follow_the_ratio() -> None:
+    class Fixed:
+        game = games["non-saturating"]
+        discriminator = dataclasses.make_dataclass("Told", [("pack", int)])(1)
+
+    # Proposals are uniform on three values, and wanted in shares of 1 : 2 : 4.
+    wanted = jnp.log(jnp.array([1.0, 2.0, 4.0]))
+
+    def draw(key: jax.Array) -> jax.Array:
+        return jax.random.randint(key, (3000,), 0, 3).astype(jnp.float32)
+
+    found = np.asarray(accepted(Fixed(), draw, lambda x: wanted[x.astype(int)], KEY, 3000)).astype(int)
+    np.testing.assert_allclose(np.bincount(found) / 3000, [1 / 7, 2 / 7, 4 / 7], atol=0.03)
+
+
+def test_rejection_needs_a_game_whose_scores_are_ratios(data: Any) -> None:
+    with pytest.raises(CapabilityError, match="no density ratios"):
+        cr.models.build("gan", data, game="hinge", **TOY).sample(KEY, 2, reject=True)
+    model = cr.models.build("gan", data, **TOY)
+    assert model.sample(KEY, 5, reject=True).shape == (5, 2)
+
+
+def test_an_implicit_model_says_that_it_has_no_density(data: Any) -> None:
+    with pytest.raises(CapabilityError, match="implicit") as error:
+        cr.models.build("gan", data, **TOY).log_prob(jnp.zeros((1, 2)))
+    assert "chainrule train made" in str(error.value)
+    assert "chainrule score" in str(error.value)
+
+
+def test_uniform_noise_has_the_variance_of_normal_noise(data: Any) -> None:
+    z = np.asarray(cr.models.build("gan", data, base="uniform", **TOY).noise(KEY, 20_000))
+    assert np.abs(z).max() <= 3**0.5
+    assert z.var() == pytest.approx(1, abs=0.02)
+
+
+# ---------------------------------------------------------------------- alarms
+
+
+def history(**columns: tuple[str, list[float]]) -> dict[str, np.ndarray]:
+    """Lines a hundred steps apart."""
+    count = max(len(values) for _, values in columns.values())
+    rows: dict[str, list[Any]] = {
+        "step": [],
+        "split": [],
+        **{name.replace("__", "."): [] for name in columns},
+    }
+    for split in ("train", "val"):
+        for i in range(count):
+            rows["step"].append(100 * (i + 1))
+            rows["split"].append(split)
+            for name, (own, values) in columns.items():
+                known = own == split and i < len(values)
+                rows[name.replace("__", ".")].append(values[i] if known else np.nan)
+    return {name: np.array(values) for name, values in rows.items()}
+
+
+def named(game: str, **columns: tuple[str, list[float]]) -> list[str]:
+    return [alarm.name for alarm in diagnostics.alarms(games[game], history(**columns))]
+
+
+def test_alarms_are_raised_for_what_they_are_about_and_name_remedies() -> None:
+    right = {
+        "discriminator__real_accuracy": ("train", [1.0] * 6),
+        "discriminator__fake_accuracy": ("train", [1.0] * 6),
+    }
+    assert named("non-saturating", **right) == ["discriminator perfect"]
+    assert named("wasserstein", **right) == []
+    assert (
+        named("non-saturating", **{**right, "discriminator__fake_accuracy": ("train", [1.0] * 5 + [0.9])})
+        == []
+    )
+    assert named("minimax", generator__grad_norm=("train", [1e-7] * 3)) == ["generator without gradient"]
+    assert named("minimax", generator__grad_norm=("train", [1e-7, 1e-7, 1e-3])) == []
+    assert named("minimax", coverage=("val", [0.9, 0.4, 0.3, 0.2])) == ["collapse"]
+    assert named("minimax", generator__spread=("train", [0.05] * 3)) == ["collapse"]
+    assert named("minimax", coverage=("val", [0.2, 0.4, 0.9])) == []
+    large = {
+        "discriminator__real_high": ("train", [200.0] * 3),
+        "discriminator__fake_low": ("train", [-3.0] * 3),
+    }
+    assert named("hinge", **large) == []
+    assert named("minimax", **large) == ["scores diverging"]
+    for alarm in diagnostics.alarms(games["minimax"], history(**large, coverage=("val", [0.1] * 3))):
+        assert alarm.text.count("=") >= 2, alarm.text
+
+
+def test_pairs_are_right_where_the_real_example_has_the_higher_score() -> None:
+    real, fake = jnp.array([1.0, -2.0]), jnp.array([0.0, -1.0])
+    assert [float(s) for s in right_share(games["relativistic"], real, fake)] == [0.5, 0.5]
+    assert [float(s) for s in right_share(games["minimax"], real, fake)] == [0.5, 0.5]
+
+
+# ---------------------------------------------------------------------- a whole run
+
+
+def test_a_run_is_judged_by_distance_keeps_a_film_and_shows_its_game(data: Any, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"steps": 12, "batch": 32, "eval_every": 4, "log_every": 2}
+    run = fit(cr.models.build("gan", data, **TOY), data, run=tmp_path / "run", **settings)
+    columns = run.metrics
+    np.testing.assert_array_equal(
+        columns["loss"][columns["split"] == "train"], run.curve("generator.distance")[1]
+    )
+    assert {"coverage", "precision"} <= columns.keys()
+    assert {"discriminator.update_norm", "generator.grad_norm", "ema_distance"} <= columns.keys()
+    kept = snapshots.kept(run.path, 10)
+    assert kept is not None
+    assert kept.steps.tolist() == [4, 8, 12]
+    names = [picture.name for group in groups(run) for picture in group.pictures]
+    assert {"curve-loss", "scores", "moments", "film", "score-field", "modes", "slopes", "weights"} <= set(
+        names
+    )
+    assert not any(name.startswith("curve-generator") for name in names), "losses of a game are no progress"
+    assert run.score("val")["loss"].unit == "energy distance"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "modes"), [("ring", 8), ("grid", 25)])
+def test_the_default_finds_every_mode(name: str, modes: int, tmp_path: Path) -> None:
+    data = cr.data.load(name)
+    run = fit(cr.models.build("gan", data), data, run=tmp_path / "run")
+    known = modes_of(data.source)
+    assert known is not None
+    found = mode_coverage(run.sample(2500), known.centres, known.deviation)
+    assert found.covered == modes
+    assert found.high_quality >= 0.9
