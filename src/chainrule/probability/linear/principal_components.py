@@ -23,6 +23,8 @@ _WIDE = 2000
 """Features up to which a covariance matrix is made."""
 _AT_ONCE = 4096
 """Rows that are centred at a time, so that they stay in the processor's cache."""
+_NOTHING = 1e-13
+"""Share of all variance below which there is none along an axis, but rounding."""
 _OVERSAMPLING = 10
 _POWERS = 4
 
@@ -52,6 +54,11 @@ class PrincipalComponents:
     def error(self) -> float:
         """Mean squared length of what the axes leave out: the sum of the variances that were not kept."""
         return max(self.total - float(self.variances.sum()), 0.0)
+
+    @property
+    def rank(self) -> int:
+        """Along how many of the axes there is any variance, but rounding."""
+        return int((self.variances > _NOTHING * self.total).sum())
 
     def transform(self, x: Rows, *, whiten: bool = False) -> Float[np.ndarray, "rows components"]:
         """Coordinates along the axes; whitened, each with variance one.
@@ -89,10 +96,10 @@ class PrincipalComponents:
         return PrincipalComponents(mean, _signed(axes[:kept]), np.square(sizes[:kept]) / rows, total, rows)
 
     def _scales(self) -> Float[np.ndarray, " components"]:
-        if not (self.variances > 0).all():
+        if self.rank < len(self.variances):
             raise ArgumentError(
-                f"whiten: component {int(np.argmin(self.variances > 0)) + 1} has no variance to divide by",
-                remedy=f"keep {int((self.variances > 0).sum())} components",
+                f"whiten: component {self.rank + 1} has no variance to divide by",
+                remedy=f"keep {self.rank} components",
             )
         return np.sqrt(self.variances)
 

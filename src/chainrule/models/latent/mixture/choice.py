@@ -1,12 +1,13 @@
 """How many components: the number whose mixture gives validation examples the highest likelihood."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from chainrule.core import progress
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.data.dataset import Data
 from chainrule.models.latent.mixture.model import MixtureConfig, dequantised
 from chainrule.probability.mixtures import fit_mixture
@@ -40,9 +41,27 @@ def chosen(config: MixtureConfig, data: Data) -> Mapping[str, Any]:
                 "components would be empty",
                 remedy=f"use components={different} or less, or components=auto",
             )
+    _say_if_flat(config, data, rows)
+    if config.components != "auto":
         return {}
     best = max(tried(config, data), key=lambda one: one.held_out)
     return {"components": best.components}
+
+
+def _say_if_flat(config: MixtureConfig, data: Data, rows: np.ndarray) -> None:
+    """Warn where the examples do not vary in some direction, so that every covariance would be singular."""
+    along = np.cov(rows.T, bias=True).reshape(rows.shape[1], rows.shape[1])
+    variances = np.linalg.eigvalsh(along) if config.covariance in ("full", "tied") else np.diagonal(along)
+    flat = int((variances < config.regularisation).sum())
+    if not flat or (config.covariance == "spherical" and variances.mean() > config.regularisation):
+        return
+    warnings.warn(
+        f"mixture: the covariance of {data.name} is singular or nearly so: in {flat} of {len(variances)} directions "
+        f"training examples do not vary; there regularisation={config.regularisation:g} is the variance, and densities "
+        "are as sharp as it makes them. Leave out columns that follow from others, or use a larger regularisation",
+        ChainruleWarning,
+        stacklevel=3,
+    )
 
 
 def tried(config: MixtureConfig, data: Data) -> list[Tried]:

@@ -4,7 +4,7 @@ Data with levels are modelled as they are scored, with uniform noise over the di
 every iteration.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, final
 
 import equinox as eqx
@@ -22,10 +22,12 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.latent.mixture import pictures
 from chainrule.models.protocol import (
+    Alarm,
     CanEncode,
     CanSample,
     Config,
     HasDensity,
+    HasDiagnostics,
     HasOwnTraining,
     HasPictures,
     Metrics,
@@ -58,7 +60,7 @@ class MixtureConfig(Config):
 
 
 @final
-class GaussianMixtureModel(HasOwnTraining, HasDensity, CanSample, CanEncode, HasPictures):
+class GaussianMixtureModel(HasOwnTraining, HasDensity, CanSample, CanEncode, HasPictures, HasDiagnostics):
     """`p(x) = Σ_k w_k N(x; m_k, C_k)`."""
 
     logits: Float[Array, " components"]
@@ -166,6 +168,28 @@ class GaussianMixtureModel(HasOwnTraining, HasDensity, CanSample, CanEncode, Has
     def encode(self, x: Array) -> Float[Array, "batch components"]:
         """Responsibilities: the probability of each component given each example."""
         return self.distribution.responsibilities(x.reshape(len(x), -1))
+
+    def alarms(self, history: Mapping[str, np.ndarray]) -> Sequence[Alarm]:
+        """That components have shrunk to where only the regularisation holds them open."""
+        counts = history.get("collapsed", np.zeros(0))
+        seen = np.flatnonzero(np.isfinite(counts))
+        if not len(seen) or not counts[seen[-1]]:
+            return []
+        step = int(history["step"][seen[-1]])
+        return [
+            Alarm(
+                "collapsed components",
+                step,
+                f"{int(counts[seen[-1]])} of {len(self.logits)} components collapsed: in some direction only "
+                f"regularisation={self.config.regularisation:g} keeps their variance above zero, and the likelihood is "
+                "one of its making; use fewer components, covariance=diag, or a larger regularisation",
+            )
+        ]
+
+    def curves(self, history: Mapping[str, np.ndarray]) -> Sequence[Picture]:
+        """None beside the loss."""
+        del history
+        return []
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Components where the data are a plane, their means where they are images, weights and clusters."""

@@ -1,12 +1,14 @@
 """The mixture as a model: EM to the end of a run, its number of components, samples of one of them."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.data import Data
 from chainrule.probability.mixtures import fit_mixture
 from chainrule.train import Run
@@ -54,3 +56,14 @@ def test_codes_are_clusters_and_samples_can_come_from_one(run: Run, data: Data) 
 def test_more_components_than_examples_are_refused_before_training(data: Data) -> None:
     with pytest.raises(ArgumentError, match=r"components=500: .* different training examples"):
         cr.models.build("mixture", data, components=500)
+
+
+def test_examples_that_do_not_vary_in_a_direction_are_named_and_what_was_done(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(80, 2))
+    flat = cr.data.from_arrays(np.column_stack([x, x.sum(axis=1)]))
+    with pytest.warns(
+        ChainruleWarning, match="in 1 of 3 directions training examples do not vary; there regularis"
+    ):
+        model = cr.models.build("mixture", flat, components=2)
+    with pytest.warns(UserWarning, match="2 of 2 components collapsed: in some direction only regularisation=1e-06"):
+        cr.fit(model, flat, run=tmp_path / "flat", steps=3)

@@ -1,6 +1,6 @@
 """Principal component analysis."""
 
-from chainrule.models.latent.pca.model import PCA, PCAConfig
+from chainrule.models.latent.pca.model import PCA, PCAConfig, checked
 from chainrule.models.protocol import Entry
 
 entry = Entry(
@@ -11,6 +11,7 @@ entry = Entry(
     kinds=("image", "points", "table"),
     targets=("class", "labels", "value", "none"),
     data="digits",
+    measured=checked,
     toy={"latent": 1},
     toy_data="moons",
     citation="Pearson, On lines and planes of closest fit to systems of points in space, Philosophical Magazine 1901",

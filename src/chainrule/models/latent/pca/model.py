@@ -1,7 +1,7 @@
 """Principal component analysis as a model: encode, decode, and what is lost."""
 
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Mapping, Sequence
+from typing import Any, final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -137,4 +137,24 @@ class PCA(HasOwnTraining, CanEncode, CanDecode, HasScores, HasPictures):
         return jnp.sqrt(self.variances) if self.config.whiten else jnp.ones_like(self.variances)
 
 
-__all__ = ["PCA", "PCAConfig"]
+def checked(config: PCAConfig, data: Data) -> Mapping[str, Any]:
+    """Nothing is chosen; more axes than the training examples have are refused."""
+    x = np.asarray(data.train.x, np.float64).reshape(len(data.train), -1)
+    most = min(x.shape)
+    if config.latent > most:
+        raise ArgumentError(
+            f"latent={config.latent}: {len(x)} training examples of {x.shape[1]} entries have {most} axes",
+            remedy=f"use latent={most} or less",
+        )
+    if config.whiten:
+        varying = principal_components(x).rank
+        if config.latent > varying:
+            raise ArgumentError(
+                f"whiten=true with latent={config.latent}: training examples vary along {varying} axes, and no other "
+                "variance can be made one",
+                remedy=f"use latent={varying} or less, or whiten=false",
+            )
+    return {}
+
+
+__all__ = ["PCA", "PCAConfig", "checked"]

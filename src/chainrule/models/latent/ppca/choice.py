@@ -10,7 +10,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.data.dataset import Data
 from chainrule.models.latent.ppca.model import PPCAConfig
 from chainrule.networks import units
-from chainrule.probability.linear import principal_components
+from chainrule.probability.linear import PrincipalComponents, principal_components
 
 
 def chosen(config: PPCAConfig, data: Data) -> Mapping[str, Any]:
@@ -29,11 +29,28 @@ def chosen(config: PPCAConfig, data: Data) -> Mapping[str, Any]:
                 "under noise",
                 remedy=f"use latent={most} or less, or latent=auto",
             )
+        _check_noise(config.latent, principal_components(x), units.dequantization_variance(data.schema))
         return {}
     held = data.val if len(data.val) else data.train
     judged = np.asarray(held.x, np.float64).reshape(len(held), -1)
     values = validation_likelihoods(x, judged, units.dequantization_variance(data.schema))
+    if not np.isfinite(values).any():
+        raise ArgumentError(
+            f"{data.name}: all training examples lie on a line, which leaves no noise and no density",
+            remedy="leave out columns that follow from others: chainrule train pca has no need of noise",
+        )
     return {"latent": int(np.argmax(values)) + 1}
+
+
+def _check_noise(latent: int, found: PrincipalComponents, added: float) -> None:
+    left = found.total - float(found.variances[:latent].sum())
+    if added == 0 and not left > 1e-12 * found.total:
+        raise ArgumentError(
+            f"latent={latent}: training examples vary along {found.rank} directions, so that no noise is left and "
+            "there is no density",
+            remedy=f"use latent={max(found.rank - 1, 1)} or less, latent=auto, or leave out columns that follow from "
+            "others",
+        )
 
 
 def validation_likelihoods(

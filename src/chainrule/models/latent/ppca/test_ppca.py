@@ -1,6 +1,7 @@
 """PPCA and PCA as models: closed forms, levels, the choice of the number of factors."""
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +61,7 @@ def test_levels_are_scored_with_noise_between_them_as_they_were_learned(tmp_path
     assert run.curve("loss")[1][-1] == pytest.approx(loss, rel=0.005)
     with pytest.raises(ArgumentError, match=r"latent=64: .* at most 63 factors"):
         cr.models.build("ppca", data, latent=64)
-    with pytest.raises(ArgumentError, match=r"latent=65: examples have 64 entries"):
+    with pytest.raises(ArgumentError, match=r"latent=65: 1437 training examples of 64 entries have 64 axes"):
         cr.models.build("pca", data, latent=65)
 
 
@@ -83,3 +84,39 @@ def test_pca_rebuilds_what_its_axes_hold(table: Data, tmp_path: Path) -> None:
     found = principal_components(np.asarray(table.train.x), 2)
     back = np.asarray(run.model.decode(jnp.asarray(codes)))  # type: ignore[attr-defined]
     assert np.square(back - np.asarray(x)).sum(axis=1).mean() == pytest.approx(found.error, rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def flat() -> Data:
+    """Four columns of which the last is the sum of two others."""
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    return cr.data.from_arrays(np.column_stack([x, x[:, 0] + x[:, 1]]).astype(np.float64))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        (
+            "pca",
+            {"latent": 6},
+            r"latent=6: 48 training examples of 4 entries have 4 axes\n +use latent=4 or less",
+        ),
+        (
+            "pca",
+            {"latent": 4, "whiten": True},
+            r"vary along 3 axes.*\n +use latent=3 or less, or whiten=false",
+        ),
+        ("ppca", {"latent": 3}, r"latent=3: .* vary along 3 directions.*\n +use latent=2 or less"),
+    ],
+)
+def test_what_the_data_cannot_have_is_refused_before_training_by_the_name_of_the_setting(
+    flat: Data, name: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        cr.models.build(name, flat, **settings)
+
+
+def test_points_on_a_line_have_no_probabilistic_components() -> None:
+    line = cr.data.from_arrays(np.outer(np.random.default_rng(0).normal(size=50), [1.0, 2.0, -1.0]))
+    with pytest.raises(ArgumentError, match="lie on a line"):
+        cr.models.build("ppca", line)
