@@ -73,10 +73,10 @@ def divergence_estimate(
     width: int = 64,
     depth: int = 2,
     steps: int = 2000,
-    every: int = 50,
-    patience: int = 10,
+    every: int = 10,
+    patience: int = 50,
     batch: int = 512,
-    lr: float = 3e-3,
+    lr: float = 2e-3,
     score_on_fitted: bool = False,
     key: Key | None = None,
 ) -> DivergenceEstimate:
@@ -107,7 +107,7 @@ def divergence_estimate(
         whole("divergence_estimate", name, size)
     if not 0 < lr < math.inf:
         raise ArgumentError(
-            f"divergence_estimate(lr={lr}): a learning rate is positive", remedy="3e-3 is usual"
+            f"divergence_estimate(lr={lr}): a learning rate is positive", remedy="2e-3 is usual"
         )
     shuffled, drawn, batches = jax.random.split(jax.random.key(0) if key is None else key, 3)
     halves = [_halves(rows, k) for rows, k in zip((first, second), jax.random.split(shuffled), strict=True)]
@@ -206,7 +206,7 @@ def _remarks(
             "uncertain; 2 JSD, squared Hellinger and total variation are bounded."
         )
     if best_step == made:
-        said.append(f"The best step was the last one: more than {made:,} steps would raise the bound.")
+        said.append(f"The best step was the last one: more than {made:,} steps might raise the bound.")
     return tuple(said)
 
 

@@ -46,7 +46,13 @@ def run(settings: DivergenceBoundSettings, listener: Listener) -> Outcome:
         steps=settings.steps,
         width=settings.width,
     )
-    return Outcome(found.findings, [found.picture(x, y)], found.table(), found.numbers)
+    targets = any(one.train.y is not None for one in loaded)
+    said = (
+        ["Only inputs are compared; targets are left out (load.target=none makes columns of them)."]
+        if targets
+        else []
+    )
+    return Outcome([*found.findings, *said], [found.picture(x, y)], found.table(), found.numbers)
 
 
 def _rows(one: Data, settings: DivergenceBoundSettings) -> np.ndarray:
