@@ -86,7 +86,7 @@ def _which(found: Mapping[str, Metric]) -> str:
 
 def _help(found: Mapping[str, Metric]) -> str:
     if not _on_data(found):
-        return "They are not where the data are dense: train longer, or use a larger model"
+        return "They are not where the data are dense: train longer, or use a larger or another model"
     return (
         "What they draw is like the data, but always the same: train longer with a lower learning rate or larger "
         "batches, draw with less guidance or a higher temperature, or, of two networks that play against each other, "
