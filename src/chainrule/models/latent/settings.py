@@ -12,7 +12,7 @@ from chainrule.probability.distributions.outputs import LikelihoodName
 class EntryConfig(Config, abc.ABC):
     """The distribution of an entry of an example given its code."""
 
-    likelihood: Literal["auto"] | LikelihoodName = Field(
+    likelihood: Literal["auto", LikelihoodName] = Field(
         "auto",
         description="distribution of an entry given the code; auto: bernoulli for zeros and ones, "
         "discretized_logistic for other levels, gaussian for numbers",

@@ -46,7 +46,7 @@ class AutoencoderConfig(EntryConfig, BodyConfig):
     depth: int = Field(
         1, ge=0, le=20, description="mlp: hidden layers of the encoder and of the decoder; 0: linear"
     )
-    likelihood: Literal["none", "auto"] | LikelihoodName = Field(  # type: ignore[assignment]  # or none at all
+    likelihood: Literal["none", "auto", LikelihoodName] = Field(  # type: ignore[assignment]  # or none at all
         "none",
         description="none: squared error is minimised; otherwise the distribution of an entry given the code, whose "
         "likelihood is maximised; auto: bernoulli for zeros and ones, discretized_logistic for other levels, gaussian "

@@ -295,3 +295,8 @@ def test_a_start_at_the_mean_is_one_for_every_likelihood():
         assert np.isfinite(said).all()
         if name in ("gaussian", "laplace"):
             np.testing.assert_allclose(said, mean, atol=1e-6)
+
+
+def test_a_likelihood_that_there_is_not_is_answered_with_those_that_there_are() -> None:
+    with pytest.raises(ArgumentError, match=r"likelihood='gausian': input should be 'auto', .*did you mean 'gaussian'"):
+        models.build("vae", Schema("points", (2,)), likelihood="gausian")
