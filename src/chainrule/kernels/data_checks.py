@@ -142,7 +142,12 @@ def _column(names: Sequence[str], index: int) -> str:
     return f"column {names[index]!r}" if index < len(names) else f"column {index}"
 
 
-def refuse_contradictions(where: str, x: Rows, y: Float[np.ndarray, " rows *outputs"]) -> None:
+def refuse_contradictions(
+    where: str,
+    x: Rows,
+    y: Float[np.ndarray, " rows *outputs"],
+    remedy: str = "give the noise a positive variance",
+) -> None:
     """Refuse equal points with different targets: no function passes through both, so that some noise is needed.
 
     >>> refuse_contradictions("fit", np.array([[1.0], [2.0], [1.0]]), np.array([0.0, 0.0, 1.0]))
@@ -160,7 +165,7 @@ def refuse_contradictions(where: str, x: Rows, y: Float[np.ndarray, " rows *outp
         raise DataError(
             f"{where}: rows {first} and {second} are the same point with targets {said[0]} and {said[1]}; without "
             "noise no function passes through both",
-            remedy="give the noise a positive variance, or leave one of the rows out",
+            remedy=f"{remedy}, or leave one of the rows out",
         )
 
 

@@ -125,7 +125,7 @@ class KernelRidge:
         """Learn from points and values `[rows]` or `[rows, outputs]`; weights multiply squared errors."""
         x, values, counts = checked("KernelRidge.fit", x, y, weights)
         if self.ridge == 0:
-            refuse_contradictions("KernelRidge.fit(ridge=0)", x, values)
+            refuse_contradictions("KernelRidge.fit(ridge=0)", x, values, "use a positive ridge")
         if self.approximate != "none":
             return self._fit_features(x, values, counts, np.shape(y))
         ridge, searched = self.ridge, None

@@ -22,7 +22,7 @@ def explain(
     names of settings that were once called something else.
     """
     first = error.errors()[0]
-    where = prefix + ".".join(str(part) for part in first["loc"])
+    where = prefix + _setting(first["loc"], schema)
     if first["type"] == "extra_forbidden":
         hint = _closest(where, [prefix + name for name in setting_names(schema)])
         if (present := former.get(where.removeprefix(prefix))) is not None:
@@ -32,7 +32,19 @@ def explain(
     if first["type"] == "literal_error":
         hint = suggest(str(first["input"]), [part.strip("'") for part in _words(first["ctx"]["expected"])])
     message = _sentence(first["msg"].removeprefix("Value error, "))
+    # Of a setting that is a number or a word, each has an error of its own.
+    words = [one for one in error.errors()[1:] if one["type"] == "literal_error"]
+    if words and prefix + _setting(words[0]["loc"], schema) == where:
+        message = f"{message}, or {words[0]['ctx']['expected']}"
     return ArgumentError(f"{where}={first['input']!r}: {message}{hint}", remedy=remedy)
+
+
+def _setting(loc: tuple[int | str, ...], schema: type[pydantic.BaseModel]) -> str:
+    """The name of a setting from where an error is, without the kind of value that was tried there."""
+    known = set(setting_names(schema))
+    parts = [str(part) for part in loc]
+    prefixes = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((name for name in prefixes if name in known), prefixes[0] if prefixes else "")
 
 
 def setting_names(schema: type[pydantic.BaseModel]) -> list[str]:

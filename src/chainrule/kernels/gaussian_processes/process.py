@@ -83,10 +83,11 @@ class GaussianProcess(eqx.Module):
             )
         return jnp.broadcast_to(found, (len(x), outputs))
 
-    def fit(self, x: Any, y: Any) -> "GaussianProcessPosterior":
+    def fit(self, x: Any, y: Any, *, warn: bool = True) -> "GaussianProcessPosterior":
         """What is known of the function once `y` was observed at `x`; several outputs are columns of `y`.
 
-        Everything is computed in double precision; inside compiled code, in the precision of the arguments.
+        Unless told not to `warn`, columns that teach badly are named. All is computed in double precision; inside
+        compiled code, in the precision of the arguments.
         """
         from chainrule.kernels.gaussian_processes.posterior import condition, condition_traced
 
@@ -103,7 +104,8 @@ class GaussianProcess(eqx.Module):
             )
         if not noise.any():
             refuse_contradictions("GaussianProcess.fit", points, targets)
-        warn_of_columns("GaussianProcess.fit", points, scales=most_scales(self.kernel))
+        if warn:
+            warn_of_columns("GaussianProcess.fit", points, scales=most_scales(self.kernel))
         return condition(self, points, targets)
 
     def sample(self, key: Key, x: Any, n: int = 1) -> Float[np.ndarray, "n rows"]:

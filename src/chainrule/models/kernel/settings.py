@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pydantic import Field
 from scipy.spatial.distance import pdist
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data.dataset import Data
 from chainrule.kernels import RBF, Kernel, Linear, Matern, Polynomial, RationalQuadratic
 
@@ -75,8 +75,12 @@ def median_distance(data: Data, seed: int = 0) -> float:
 
 
 def kept(points: int | Literal["auto"], data: Data, most: int) -> int:
-    """How many training examples are kept: all, but no more than `most` unless told; more than there are is refused."""
-    there = len(data.train)
+    """How many training examples are kept: all, but no more than `most` unless told; more than there are is refused.
+
+    Examples of weight zero are none.
+    """
+    weights = data.train.arrays.get("weight")
+    there = len(data.train) if weights is None else int((np.asarray(weights) > 0).sum())
     if points == "auto":
         return min(there, most)
     if points > there:
@@ -87,4 +91,22 @@ def kept(points: int | Literal["auto"], data: Data, most: int) -> int:
     return points
 
 
-__all__ = ["Degree", "Kept", "KernelName", "Scale", "kept", "kernel_of", "median_distance", "rows"]
+def refuse_weights(name: str, data: Data) -> None:
+    """Refuse weights of examples where a model has no use for them."""
+    if "weight" in data.train.arrays:
+        raise CapabilityError(
+            f"{name}: examples count equally, and these have weights", remedy="leave data.weight out"
+        )
+
+
+__all__ = [
+    "Degree",
+    "Kept",
+    "KernelName",
+    "Scale",
+    "kept",
+    "kernel_of",
+    "median_distance",
+    "refuse_weights",
+    "rows",
+]

@@ -27,6 +27,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.kernels import Precomputed
+from chainrule.kernels.data_checks import refuse_contradictions
 from chainrule.kernels.infinite import Convolutional, Dense, InfiniteNetwork, kernel_matrices
 from chainrule.kernels.infinite.state import KernelState
 from chainrule.kernels.regression import FittedRidge, KernelRidge
@@ -147,6 +148,8 @@ def measured(config: WideSettings, data: Data) -> Mapping[str, Any]:
             "slide a window over",
             remedy="use architecture=dense",
         )
+    if config.ridge == 0:
+        refuse_contradictions("ridge=0", rows(data.train.x), rows(data.train.y), "use ridge=auto")
     pooled = config.architecture == "convolutional" and config.gather == "pool"
     most = MOST_POOLED if pooled else MOST[config.architecture]
     if targets.of(data.schema).has_values:

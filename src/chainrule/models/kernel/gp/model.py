@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
 
-from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
@@ -100,15 +99,13 @@ class GPRegressor(HasOwnTraining, HasPredictiveDistribution, HasPictures):
 
     def iterate(self, examples: Batch, key: Key) -> tuple["GPRegressor", Metrics]:
         """Hyper-parameters from several starts, then the posterior."""
-        if examples.weights is not None:
-            raise CapabilityError(
-                "gp: examples count equally", remedy="leave the weights of the examples out"
-            )
         for_points, for_starts = jax.random.split(key)
         count = len(self.points)
         some = np.sort(np.asarray(jax.random.permutation(for_points, len(examples.x)))[:count])
         x, y = rows(examples.x)[some], rows(examples.y)[some]
-        fitted = GaussianProcess(self.kernel, jnp.exp(self.log_noise)).fit(x, y)
+        fitted = GaussianProcess(self.kernel, jnp.exp(self.log_noise)).fit(
+            x, y, warn=False
+        )  # building warned
         before = -float(fitted.log_marginal_likelihood) / count
         if self.config.learn:
             fitted = fitted.optimize(
@@ -120,7 +117,7 @@ class GPRegressor(HasOwnTraining, HasPredictiveDistribution, HasPictures):
                 warn=False,  # scales at their upper end are columns that do not matter: a picture says which
             )
             learnt = jax.tree.map(lambda a: np.asarray(a, self.points.dtype), fitted.process)
-            fitted = learnt.fit(x, y)
+            fitted = learnt.fit(x, y, warn=False)
         after = -float(fitted.log_marginal_likelihood) / count
         noise = float(np.asarray(fitted.process.noise))
         metrics = {

@@ -24,6 +24,7 @@ from chainrule.models.kernel.settings import (
     kept,
     kernel_of,
     median_distance,
+    refuse_weights,
     rows,
 )
 from chainrule.models.protocol import Config
@@ -123,6 +124,7 @@ def suited(config: GPConfig, schema: Schema, examples: int | None) -> Mapping[st
 
 def measured(config: GPConfig, data: Data) -> Mapping[str, Any]:
     """The scale at which learning begins and the number of kept examples; warns of columns that teach badly."""
+    refuse_weights("gp", data)
     own = has_scales(config, data.schema.dimensions)
     warn_of_columns("gp", rows(data.train.x), scales=2 if own else 1, columns=data.schema.columns)
     found: dict[str, Any] = _inducing(config, data) if config.method == "sparse" else _points(config, data)

@@ -68,10 +68,6 @@ class SparseModel(HasState, HasPictures):
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """The negative bound, in nats an example, and the model after a natural step of the inducing values."""
         del key
-        if batch.weights is not None:
-            raise CapabilityError(
-                "gp: examples count equally", remedy="leave the weights of the examples out"
-            )
         process = self.precise()
         if not self.config.learn:
             given = process.kernel, process.likelihood

@@ -11,9 +11,8 @@ import scipy.stats
 
 import chainrule as cr
 from chainrule import report
-from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleWarning
+from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.data import Data
-from chainrule.data.batches import Batch
 from chainrule.data.generated.functions import wave_function
 from chainrule.kernels.gaussian_processes import GaussianProcess
 from chainrule.models.kernel.gp import GPRegressor, pictures
@@ -139,10 +138,6 @@ def test_what_cannot_be_is_refused_and_what_is_left_out_is_said(table: Data) -> 
     with pytest.warns(ChainruleWarning, match="3,000 of 3,200 training examples are kept"):
         model = cr.models.build("gp", many)
     assert len(model.points) == 3000  # type: ignore[attr-defined]
-    batch = table.train.batch(np.arange(8))
-    small = cr.models.build("gp", table, points=4, restarts=0)
-    with pytest.raises(CapabilityError, match="examples count equally"):
-        small.iterate(Batch(batch.x, batch.y, np.ones(8)), jax.random.key(0))  # type: ignore[attr-defined]
 
 
 def test_pictures_can_be_drawn(run: cr.Run, table: Data) -> None:

@@ -12,7 +12,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.kernels.density import search_width, width_profile
 from chainrule.models.kernel import keeping
-from chainrule.models.kernel.settings import Kept, kept, rows
+from chainrule.models.kernel.settings import Kept, kept, refuse_weights, rows
 from chainrule.models.protocol import Config
 from chainrule.networks import units
 
@@ -46,6 +46,7 @@ class KDEConfig(Config):
 
 def measured(config: KDEConfig, data: Data) -> Mapping[str, Any]:
     """The number of kept examples, and shape and width where they are left to the data."""
+    refuse_weights("kde", data)
     found: dict[str, Any] = {"points": kept(config.points, data, MOST)}
     if config.shape != "auto" and config.width != "auto":
         unit_of(config.shape, data.schema, rows(data.train.x))

@@ -10,7 +10,7 @@ import scipy.stats
 
 import chainrule as cr
 from chainrule import report
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Data
 from chainrule.models.kernel.kde.settings import KDEConfig, measured, searched, unit_of
 
@@ -89,3 +89,11 @@ def test_what_cannot_be_is_refused_and_remedies_work(data: Data) -> None:
     with pytest.raises(ArgumentError, match=r"entry 1 is the same in all training examples\n.*shape=sphere"):
         cr.models.build("kde", flat, shape="columns")
     assert cr.models.build("kde", flat).config.shape == "sphere"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["gp", "kde", "kernel-pca"])
+def test_weights_of_examples_are_refused_where_they_would_not_count(name: str) -> None:
+    data = cr.data.from_arrays(X, X[:, 0], kind="table")
+    weighty = replace(data, train=cr.data.Rows({**data.train.arrays, "weight": np.ones(len(data.train))}))
+    with pytest.raises(CapabilityError, match=f"{name}: examples count equally(.|\\n)*leave data.weight out"):
+        cr.models.build(name, weighty)

@@ -28,6 +28,7 @@ from chainrule.models.kernel.settings import (
     kept,
     kernel_of,
     median_distance,
+    refuse_weights,
     rows,
 )
 from chainrule.models.protocol import (
@@ -72,6 +73,7 @@ def kernel_from(config: KernelPCAConfig) -> Kernel:
 
 def measured(config: KernelPCAConfig, data: Data) -> Mapping[str, Any]:
     """The scale and the number of kept examples; more axes than these have are refused."""
+    refuse_weights("kernel-pca", data)
     points = kept(config.points, data, MOST)
     if config.latent >= points:
         raise ArgumentError(

@@ -104,6 +104,15 @@ def test_weights_of_examples_count(values: Data) -> None:
     assert lost[1] < lost[0]
 
 
+def test_examples_of_weight_zero_are_none(values: Data) -> None:
+    weights = np.where(np.arange(len(values.train)) % 2, 2.0, 0.0)
+    weighty = replace(values, train=cr.data.Rows({**values.train.arrays, "weight": weights}))
+    model = cr.models.build("kernel-ridge", weighty, scale=1.0, ridge=0.1)
+    assert model.points.shape[0] == len(values.train) // 2  # type: ignore[attr-defined]
+    found, _ = model.iterate(batch_of(weighty), jax.random.key(0))  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(found.points, np.asarray(values.train.x)[1::2])
+
+
 def test_sharpness_undoes_a_factor_and_stays_finite() -> None:
     logits = 2 * RNG.normal(size=(2000, 3))
     odds = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -127,3 +136,5 @@ def test_what_cannot_be_is_refused(values: Data) -> None:
     same = cr.data.from_arrays(np.ones((20, 2), np.float32), np.arange(20.0, dtype=np.float32), kind="table")
     with pytest.raises((ArgumentError, DataError), match="all training examples are the same"):
         cr.models.build("kernel-ridge", same)
+    with pytest.raises(ArgumentError, match=r"^ridge=0: input should be greater than 0, or 'auto'"):
+        cr.models.build("kernel-ridge", values, ridge=0)

@@ -8,7 +8,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import report
-from chainrule.core.errors import ArgumentError, ChainruleWarning
+from chainrule.core.errors import ArgumentError, ChainruleWarning, DataError
 from chainrule.data import Data
 from chainrule.kernels.infinite import kernel_matrices
 from chainrule.models.kernel import wide
@@ -202,3 +202,10 @@ def test_pictures_can_be_drawn(
     more = regressor.pictures(line, KEY)  # type: ignore[attr-defined]
     assert [one.name for one in more] == ["gram", "spectrum", "training-size", "band"]
     assert all(report.draw(one).startswith("<svg") for one in [*found, *more])
+
+
+def test_equal_examples_with_different_values_are_refused_without_a_ridge(values: Data) -> None:
+    twice = cr.data.from_arrays(np.repeat(X, 2, axis=0), np.arange(2.0 * len(X)), kind="table")
+    with pytest.raises(DataError, match=r"ridge=0: rows \d+ and \d+ are the same point(.|\n)*use ridge=auto"):
+        cr.models.build("nngp", twice, ridge=0)
+    cr.models.build("nngp", values, ridge=0)

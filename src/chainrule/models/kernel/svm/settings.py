@@ -83,6 +83,11 @@ def measured(config: SVMConfig, data: Data) -> Mapping[str, Any]:
 
 def _check_settings(config: SVMConfig, schema: Schema) -> None:
     target = targets.of(schema)
+    if config.class_weights != "equal" and not target.one_class:
+        raise ArgumentError(
+            f"class_weights={config.class_weights}: these data have no classes",
+            remedy="leave class_weights out",
+        )
     if config.nu is None:
         return
     if target.has_values:

@@ -134,3 +134,5 @@ def test_what_cannot_be_learnt_is_refused_before_training(classes: Data, tmp_pat
     with pytest.raises(DataError, match="class 'few' has 1 training example"):
         cr.models.build("svm", lonely)
     assert cr.models.build("svm", lonely, probability=False)
+    with pytest.raises(ArgumentError, match=r"class_weights=balanced: these data have no classes"):
+        cr.models.build("svm", values, class_weights="balanced")
