@@ -1,0 +1,229 @@
+"""The noise of a generator: what lies along and between its vectors, and which examples it can make at all.
+
+Inversion looks for the noise of an example by gradient descent. What a generator made itself it finds again, up to the
+end of the descent; held-out examples leave a residual, and one much larger than that of training examples would mean
+that those were learned by heart.
+"""
+
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core import random
+from chainrule.core.pictures import Images, Lines, Picture, Scatter, Table
+from chainrule.data import kinds
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Split
+from chainrule.explain.methods.noise_inversion import Inverted, invert
+from chainrule.explain.protocol import Outcome, Probe, Settings
+from chainrule.models.protocol import HasGenerator, Model
+from chainrule.probability.interpolation import between
+from chainrule.train import Run
+
+_WAY = 9
+_AXES = 6
+_REACH = 2.5
+"""Deviations that a walk along one entry goes each way."""
+_SHOWN = 8
+
+
+@final
+class NoiseSpaceSettings(Settings):
+    """How many examples are looked for, and for how long."""
+
+    n: int = Field(64, ge=1, le=10_000, description="examples of each kind whose noise is looked for")
+    starts: int = Field(16, ge=1, le=64, description="draws of noise that the descent begins at")
+    steps: int = Field(300, ge=1, le=100_000, description="steps of each descent")
+    rate: float = Field(0.1, gt=0, le=10, description="first step of the descent")
+    seed: int = Field(0, ge=0, description="of the starts, and of the noise that is shown")
+
+
+def examine(run: Run, data: Data, settings: NoiseSpaceSettings) -> Outcome:
+    """Walk through the noise, and look for that of held-out, training and generated examples."""
+    model: Any = run.model  # a generator, see `_applies`
+    key = random.key(settings.seed, "noise space")
+    part, said = data.held_out()
+    sets = {"generated": None, "training": data.train, "held out": part}
+    found = {name: _inverted(model, split, settings, random.named(key, name)) for name, split in sets.items()}
+    typical = float(np.asarray(data.train.batch(np.arange(min(1000, len(data.train)))).x, np.float64).std())
+    rows: list[list[str | float | int]] = []
+    for name, (_, inverted) in found.items():
+        residual, ends = np.asarray(inverted.residual), np.asarray(inverted.of_starts)
+        length = np.linalg.norm(np.asarray(inverted.noise), axis=1).mean()
+        rows.append(
+            [
+                name,
+                float(residual.mean()),
+                float(np.quantile(residual, 0.9)),
+                float(ends.mean()),
+                float(length),
+            ]
+        )
+    means = {str(row[0]): float(row[1]) for row in rows}
+    findings = [
+        f"Noise was found that makes held-out examples up to {means['held out']:.3g} (root mean squared difference; "
+        f"the data vary by {typical:.3g}), training examples up to {means['training']:.3g}, and examples of the "
+        f"generator's own up to {means['generated']:.3g}.",
+        _by_heart(means),
+    ]
+    expected = float(np.linalg.norm(np.asarray(model.noise(key, 1000)), axis=1).mean())
+    table = Table(
+        "inversion",
+        "How near a generator comes to examples",
+        ["examples", "residual", "90th percentile", "of all starts", "length of the noise"],
+        rows,
+        caption=f"Root mean squared difference in units of the model, the best of {settings.starts} starts. Noise as "
+        f"it is drawn has a length of {expected:.3g}.",
+    )
+    pictures = [_residuals(found), *_walks(model, data.schema, key), *_pairs(data.schema, found)]
+    return Outcome([*findings, *said], pictures, table, {"residual": means, "deviation of the data": typical})
+
+
+def _by_heart(means: dict[str, float]) -> str:
+    ratio = means["held out"] / max(means["training"], 1e-12)
+    what = (
+        "the generator may have learned training examples by heart"
+        if ratio > 1.5
+        else "nothing says that training "
+    )
+    what += "" if ratio > 1.5 else "examples were learned by heart"
+    return f"Held-out examples leave {ratio:.2f} times the residual of training examples: {what}."
+
+
+def _inverted(
+    model: Any, split: Split | None, settings: NoiseSpaceSettings, key: jax.Array
+) -> tuple[np.ndarray, Inverted]:
+    """Examples of a split, or of the generator itself, and what was found for them."""
+    if split is None:
+        y = _conditions(model, settings.n)
+        x = np.asarray(model.generate(model.noise(random.named(key, "own"), settings.n), y))
+    else:
+        batch = split.batch(np.unique(np.linspace(0, len(split) - 1, settings.n).astype(int)))
+        x = np.asarray(batch.x, np.float32)
+        y = np.asarray(batch.y) if model.conditional else None
+    count = len(x)
+    starts = model.noise(key, settings.starts * count).reshape(settings.starts, count, -1)
+    repeated = None if y is None else jnp.tile(jnp.asarray(y), (settings.starts, *(1,) * (np.ndim(y) - 1)))
+
+    def generate(z: jax.Array) -> jax.Array:
+        given = None if repeated is None else repeated[: len(z)]
+        made: jax.Array = model.generate(z, given)
+        return made
+
+    return x, invert(generate, jnp.asarray(x), starts, settings.steps, settings.rate)
+
+
+def _conditions(model: Any, n: int) -> np.ndarray | None:
+    """Classes in turn for a model that takes them."""
+    if not model.conditional:
+        return None
+    count = len(model.schema.classes)
+    return (
+        np.arange(n, dtype=np.int32) % count
+        if count
+        else np.zeros((n, *model.schema.target_shape), np.float32)
+    )
+
+
+def _residuals(found: dict[str, tuple[np.ndarray, Inverted]]) -> Lines:
+    series = {}
+    for name, (_, inverted) in found.items():
+        residual = np.sort(np.asarray(inverted.residual, np.float64))
+        series[name] = (residual, (np.arange(len(residual)) + 1) / len(residual))
+    return Lines(
+        "residuals",
+        "How near the generator comes",
+        "residual",
+        "share of examples",
+        series,
+        caption="Distribution of the residuals: a curve further left is nearer.",
+    )
+
+
+def _walks(model: Any, schema: Schema, key: jax.Array) -> list[Picture]:
+    """Along single entries, and on great circles between draws."""
+    ends = model.noise(random.named(key, "ends"), 2 * _AXES)
+    size = ends.shape[1]
+    axes = np.arange(min(_AXES, size))
+    along = np.tile(np.asarray(ends[0]), (len(axes), _WAY, 1))
+    for row, axis in enumerate(axes):
+        along[row, :, axis] = np.linspace(-_REACH, _REACH, _WAY)
+    circles = np.stack([np.asarray(between(ends[2 * i], ends[2 * i + 1], _WAY)) for i in range(_AXES)])
+    if not kinds.of(schema).shows_pixels(schema):
+        if not kinds.of(schema).is_plane(schema):
+            return []
+        paths = {
+            f"walk {i + 1}": np.asarray(model.generate(jnp.asarray(way), _conditions(model, _WAY))).reshape(
+                -1, 2
+            )
+            for i, way in enumerate(circles)
+        }
+        return [
+            Scatter(
+                "great-circles",
+                "Between vectors of noise",
+                "first coordinate",
+                "second coordinate",
+                paths,
+                joined=True,
+                caption="Every path goes along a great circle between two draws of noise, in units of the model.",
+            )
+        ]
+    found: list[Picture] = []
+    for name, title, ways, caption in (
+        (
+            "traversals",
+            "Along single entries of the noise",
+            along,
+            f"From -{_REACH:g} to {_REACH:g}, others fixed.",
+        ),
+        ("great-circles", "Between vectors of noise", circles, "Great circles between two draws."),
+    ):
+        y = _conditions(model, len(ways))
+        repeated = None if y is None else np.repeat(y, _WAY, axis=0)
+        flat = jnp.asarray(ways.reshape(-1, size))
+        images = np.clip(np.asarray(model.generate(flat, repeated)), 0, 1)
+        found.append(
+            Images(name, title, images, (), _WAY, caption, smooth=images.shape[1] <= 32, aligned=True)
+        )
+    return found
+
+
+def _pairs(schema: Schema, found: dict[str, tuple[np.ndarray, Inverted]]) -> list[Picture]:
+    if not kinds.of(schema).shows_pixels(schema):
+        return []
+    x, inverted = found["held out"]
+    made = np.asarray(inverted.made)
+    shown = np.concatenate([x[:_SHOWN], made[:_SHOWN]])
+    count = min(_SHOWN, len(x))
+    labels = ["held out", *[""] * (count - 1), "nearest the generator comes", *[""] * (count - 1)]
+    return [
+        Images(
+            "inverted",
+            "Held-out examples and what noise makes of them",
+            np.clip(shown, 0, 1),
+            labels,
+            count,
+            aligned=True,
+        )
+    ]
+
+
+def _applies(model: Model, schema: Schema) -> bool:
+    return isinstance(model, HasGenerator) and not kinds.of(schema).has_tokens
+
+
+probe = Probe(
+    "The noise of a generator: walks through it, and the noise of held-out examples by gradient descent.",
+    "a generator that makes examples of noise, such as gan",
+    _applies,
+    examine,
+    NoiseSpaceSettings,
+    toy={"n": 8, "starts": 2, "steps": 3},
+)
+
+__all__ = ["NoiseSpaceSettings", "examine", "probe"]
