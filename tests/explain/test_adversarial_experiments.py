@@ -140,8 +140,8 @@ def test_data_of_ones_own_are_compared_in_their_units(tmp_path) -> None:
         against=str(tmp_path / "far.csv"),
         load={"target": "none"},
         divergence="total variation",
-        steps=100,
-        width=8,
+        steps=300,
+        width=16,
     )
     assert outcome.numbers["bound"] > 0.8
     assert outcome.numbers["floor"] < 0.3
@@ -159,6 +159,6 @@ def test_samples_of_a_run_are_compared_with_held_out_examples(tmp_path) -> None:
     run = fit(model, moons, run=tmp_path / "run", steps=5, batch=16)
     outcome = probes.examine("divergence", run, divergence="total variation", steps=100, width=16)
     assert outcome.numbers["divergence"] == "total variation"
-    assert "between training and held-out examples" in outcome.findings[0]
+    assert "between held-out and training examples" in outcome.findings[0]
     assert outcome.numbers["floor"] <= outcome.numbers["bound"] + 3 * outcome.numbers["error"] + 0.2
     assert report.draw(outcome.pictures[0]).startswith("<svg")

@@ -36,11 +36,11 @@ def run(settings: DivergenceBoundSettings, listener: Listener) -> Outcome:
     for one in loaded:
         listener(f"{one.name}: {one.describe()}")
     x, y = (_rows(one, settings) for one in loaded)
-    half = len(y) // 2
+    half = len(x) // 2
     found = beside_floor(
-        *(x[:half], y[:half], y[half:]),
+        *(x[:half], y[:half], x[half:]),
         names=(f"examples of {loaded[0].name}", f"examples of {loaded[1].name}"),
-        of_floor=f"two halves of {loaded[1].name}",
+        of_floor=f"two halves of {loaded[0].name}",
         divergence=settings.divergence,
         key=random.key(settings.seed, "divergence-bound"),
         steps=settings.steps,

@@ -35,7 +35,7 @@ class BesideFloor:
         apart = one.value - floor.value
         error = float(np.hypot(one.error, floor.error))
         verdict = (
-            f"The critic tells {first} from {second}: {apart:.3g} ± {error:.2g} above the floor."
+            f"The critic tells {second} from {first}: {apart:.3g} ± {error:.2g} above the floor."
             if apart > 2 * error
             else f"That is no more than chance: {apart:.3g} ± {error:.2g} above the floor."
         )
@@ -109,10 +109,10 @@ def beside_floor(
     key: Key,
     **options: Any,
 ) -> BesideFloor:
-    """The bound between x and y, and that between `others`, more points of the law of y, and y."""
+    """The bound of D(law of x, law of y), and that between x and `others`, more points of the law of x."""
     return BesideFloor(
         divergence_estimate(x, y, divergence, key=key, **options),
-        divergence_estimate(others, y, divergence, key=key, **options),
+        divergence_estimate(x, others, divergence, key=key, **options),
         names,
         of_floor,
     )

@@ -1,4 +1,4 @@
-"""An f-divergence between a model's samples and held-out examples, as a critic bounds it, beside real against real."""
+"""An f-divergence of held-out examples from a model's samples, as a critic bounds it, beside real against real."""
 
 from typing import final
 
@@ -61,16 +61,16 @@ def examine(run: Run, data: Data, settings: DivergenceSettings) -> Outcome:
             [f"{broken} of {n} samples have an entry that is not finite."], numbers={"broken": broken}
         )
     found = beside_floor(
-        *(samples, known.held_out, known.train[:n]),
-        names=("samples", "held-out examples"),
-        of_floor="training and held-out examples",
+        *(known.held_out, samples, known.train[:n]),
+        names=("held-out examples", "samples"),
+        of_floor="held-out and training examples",
         divergence=settings.divergence,
         key=random.key(settings.seed, "critic"),
         steps=settings.steps,
         width=settings.width,
         lr=_LR,
     )
-    pictures: list[Picture] = [found.picture(samples, known.held_out)]
+    pictures: list[Picture] = [found.picture(known.held_out, samples)]
     if kinds.of(run.schema).shows_pixels(run.schema):
         pictures.append(_betrayed(samples, found.between.critic(samples), run.schema))
     return Outcome([*found.findings, *known.said], pictures, found.table(), found.numbers)
@@ -78,7 +78,7 @@ def examine(run: Run, data: Data, settings: DivergenceSettings) -> Outcome:
 
 def _betrayed(samples: np.ndarray, values: np.ndarray, schema: Schema) -> Images:
     order = np.argsort(values)
-    chosen = np.concatenate([order[::-1][:_SHOWN], order[:_SHOWN]])
+    chosen = np.concatenate([order[:_SHOWN], order[::-1][:_SHOWN]])
     return Images(
         "betrayed",
         "Samples the critic is surest of, and those it takes for real",
