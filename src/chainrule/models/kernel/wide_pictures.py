@@ -56,9 +56,9 @@ def all_of(model: "WideNetwork", data: Data, key: Key) -> Sequence[Picture]:
 
 def kernel(model: "WideNetwork", x: np.ndarray, y: np.ndarray | None = None) -> np.ndarray:
     """The kernel of examples as rows, of the inputs less the mean, in double precision."""
-    x, y = (None if a is None else rows(a) - np.asarray(model.center, np.float64) for a in (x, y))
-    shaped = [None if a is None else a.reshape(len(a), *model.input_shape) for a in (x, y)]
-    found = kernel_matrices(model.network(), *shaped, ntk=model.tangent())
+    middle = np.asarray(model.center, np.float64)
+    batches = [(rows(a) - middle).reshape(len(a), *model.input_shape) for a in (x, y) if a is not None]
+    found = kernel_matrices(model.network(), *batches, ntk=model.tangent())
     return np.asarray(found.ntk if model.tangent() else found.nngp)
 
 
@@ -170,7 +170,7 @@ def band(model: HasPredictiveDistribution, data: Data) -> Lines:
 @eqx.filter_jit
 def _normal(model: HasPredictiveDistribution, x: Array) -> tuple[Array, Array]:
     found = model.predictive(x)
-    return found.mean, found.scale
+    return found.mean, jnp.sqrt(found.variance)
 
 
 __all__ = ["all_of", "band", "by_training_size", "certainty", "correlations", "kernel"]

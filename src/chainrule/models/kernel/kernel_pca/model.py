@@ -1,5 +1,6 @@
 """Kernel PCA as a model: codes along curved axes, and examples of codes by pre-images."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, final
 
@@ -75,10 +76,14 @@ def measured(config: KernelPCAConfig, data: Data) -> Mapping[str, Any]:
     """The scale and the number of kept examples; more axes than these have are refused."""
     refuse_weights("kernel-pca", data)
     points = kept(config.points, data, MOST)
-    if config.latent >= points:
+    # Features less their mean have no more axes than examples, and those of inner products few of their own.
+    size = data.schema.dimensions
+    of_kernel = {"linear": size, "polynomial": math.comb(size + config.degree, config.degree) - 1}
+    axes = min(points - 1, of_kernel.get(config.kernel, points))
+    if config.latent > axes:
         raise ArgumentError(
-            f"latent={config.latent}: the features of {points} examples vary along {points - 1} axes",
-            remedy=f"use latent={points - 1} or less" if points > 1 else "use more training examples",
+            f"latent={config.latent}: the features of {points} examples vary along {axes} axes",
+            remedy=f"use latent={axes} or less" if axes else "use more training examples",
         )
     scale = median_distance(data) if config.scale == "auto" else config.scale
     return {"points": points, "scale": float(f"{scale:.6g}")}

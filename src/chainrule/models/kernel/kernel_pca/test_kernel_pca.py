@@ -51,3 +51,5 @@ def test_more_axes_than_examples_are_refused(data: Data) -> None:
         ArgumentError, match=r"latent=30: .* 20 examples vary along 19 axes\n.*latent=19 or less"
     ):
         cr.models.build("kernel-pca", data, latent=30, points=20)
+    with pytest.raises(ArgumentError, match=r"latent=16: .*\n.*use latent=\d+ or less"):
+        cr.models.build("kernel-pca", data, kernel="linear")
