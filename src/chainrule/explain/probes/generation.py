@@ -55,7 +55,7 @@ def examine(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
     named = model.conditional and targets.of(run.schema).one_class
     labels = known.drawn_classes(n, settings.seed) if named else None
     key, shown = random.key(settings.seed, "probe"), data.held_out()[0]
-    drawn = draw(model, run.schema, n, key, shown, labels, **_options(model, settings))
+    drawn = draw(model, data, n, key, shown, labels, **_options(model, settings))
     flat = as_rows(drawn)
     found = measure(known, flat)
     if "finite_samples" in found:

@@ -7,6 +7,7 @@ import numpy as np
 from chainrule.core import progress, random
 from chainrule.core.types import Key
 from chainrule.data import kinds
+from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.models.protocol import CanSample, Model
@@ -19,16 +20,16 @@ def can_be_judged(model: Model, schema: Schema) -> bool:
 
 
 def draw(
-    model: CanSample, schema: Schema, n: int, key: Key, shown: Split, condition: Any = None, **options: Any
+    model: CanSample, data: Data, n: int, key: Key, shown: Split, condition: Any = None, **options: Any
 ) -> np.ndarray:
-    """`n` new examples in model units.
+    """`n` new examples in model units, as users get them: numbers of data with levels are those of a level.
 
     `condition` holds one for each, or is nothing: a model that cannot do without takes the targets of `shown`, over
     and over. Images come in batches of the size that reports draw, so that both share a program.
     """
     if condition is None and model.needs_condition:
         condition = shown.batch(np.arange(n) % len(shown)).y
-    kind = kinds.of(schema)
+    kind = kinds.of(data.schema)
     size = min(n, kind.sample_count) if kind.spatial else n
     found: list[np.ndarray] = []
     for number, first in enumerate(range(0, n, size)):
@@ -37,7 +38,8 @@ def draw(
         own = key if number == 0 else random.at(key, number)
         found.append(np.asarray(model.sample(own, size, **given, **options)))
         progress.update("samples", min(first + size, n), n)
-    return np.concatenate(found)[:n]
+    drawn = np.concatenate(found)[:n]
+    return np.asarray(data.scaling.apply(data.inverse(drawn))) if data.schema.levels else drawn
 
 
 def as_rows(drawn: np.ndarray) -> Examples:

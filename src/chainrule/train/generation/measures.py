@@ -173,7 +173,7 @@ class _Judged:
             shares = [[getattr(one, name) for one in sets] for sets in (ours, real)]
             found |= self.over_sets(f"sample_{name}", shares[0], shares[1])
         tests = [two_sample_accuracy(x, self.held_out_seen) for x in (self.sets[0], rows)]
-        errors = [math.sqrt(t.accuracy * (1 - t.accuracy) / t.asked) for t in tests]
+        errors = [_share_error(t.accuracy, t.asked) for t in tests]
         kinds = [f"0.5 is ideal; 95 %: {t.low:.2f} to {t.high:.2f}" for t in tests]
         return found | self.pair(
             "two_sample_accuracy",
@@ -187,10 +187,12 @@ class _Judged:
         train = self.known.train
         ours, real = (nearest(x, train)[0][:, 0] for x in (self.samples, self.known.held_out))
         usual = float(np.median(real))
+        shares = [float((apart <= COPY * usual).mean()) for apart in (ours, real)]
         found = self.pair(
             "training_copies",
-            [float((apart <= COPY * usual).mean()) for apart in (ours, real)],
+            shares,
             "of the samples",
+            errors=(_share_error(shares[0], len(ours)), _share_error(shares[1], len(real))),
         )
         found |= self.pair("nearest_training_distance", (float(np.median(ours)), usual), "median")
         return found | self.pair(
@@ -244,6 +246,11 @@ class _Judged:
             found[f"label_share.{name}"] = Metric(float(share), basis=self.basis)
             found[f"label_share{OF_REAL}.{name}"] = Metric(float(real_share), basis=self.basis)
         return found
+
+
+def _share_error(share: float, count: int) -> float:
+    """The standard error of a share of so many."""
+    return math.sqrt(share * (1 - share) / count)
 
 
 def _divergence(p: np.ndarray, q: np.ndarray) -> float:

@@ -1,5 +1,6 @@
 """What the numbers of samples say in words, where a person should not miss it."""
 
+import math
 from collections.abc import Mapping
 
 from chainrule.train.generation.measures import OF_REAL
@@ -104,7 +105,8 @@ def copied(found: Mapping[str, Metric]) -> str:
     if name not in found:
         return ""
     share, real = found[name].value, found[f"{name}{OF_REAL}"].value
-    if share <= real + _COPIED:
+    errors = [found[one].stderr or 0.0 for one in (name, f"{name}{OF_REAL}")]
+    if share <= real + _COPIED + 3 * math.hypot(*errors):  # small images of few levels come twice by chance
         return ""
     return (
         f"copies: {100 * share:.1f} % of the samples are training examples, of held-out examples {100 * real:.1f} %. "

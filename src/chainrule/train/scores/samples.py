@@ -40,7 +40,7 @@ def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     if min(len(part), len(evaluation.data.train)) < 2:  # a single point has no spread
         return {}
     known = real_examples(evaluation.data, part)
-    drawn = draw(model, known.schema, asked or usual_count(known), evaluation.key, part)
+    drawn = draw(model, evaluation.data, asked or usual_count(known), evaluation.key, part)
     return measure(known, as_rows(drawn))
 
 
