@@ -131,12 +131,10 @@ def curves(game: Game, history: History, found: Sequence[Alarm]) -> list[Picture
             "coverage",
             "Held-out examples beside generated ones",
             "share",
-            {
-                "coverage: real ones with a generated one near": "coverage",
-                "precision: generated ones near a real": "precision",
-            },
+            {"coverage": "coverage", "precision": "precision"},
             split="val",
-            caption="Near means nearer than all but a twentieth of the real examples. Coverage below "
+            caption="Coverage: share of held-out examples with a generated one near. Precision: share of generated "
+            "ones near a held-out one. Near means nearer than all but a twentieth of the real examples. Coverage below "
             "one half in three evaluations raises an alarm.",
         ),
         _several(

@@ -1,0 +1,206 @@
+"""A step of DCGAN (both players) and one with a gradient penalty, beside PyTorch eager and compiled.
+
+Both sides have the same weights, batches and optimisers: ours is the steady state of `fit` with the averages and
+diagnostics it always keeps, PyTorch's a bare loop. Losses of both players on the first batch, for given noise, must
+agree. PyTorch cannot compile what is differentiated twice, so the penalty is measured against eager mode alone.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.harness import THREADS, Case, Contestant, Local, Options, Prepared, Report, measure, ratio
+from benchmarks.peer import Peer
+from benchmarks.workloads import first_losses, settled_steps, steady_seconds
+from chainrule import models
+from chainrule.data import from_arrays
+from chainrule.data.dataset import Data
+from chainrule.models.adversarial.games import games
+from chainrule.models.adversarial.penalties import one_centred, scores_and_slopes
+
+PEERS = ("torch", "torch-compile")
+FORMS = {"torch": "eager", "torch-compile": "compile"}
+BATCH, SIDE, COLOURS, WIDTH = 64, 32, 3, 64
+PENALTY_BATCH, PENALTY_CHANNELS = 64, 32
+NEVER = 10**9
+
+
+def run(options: Options) -> Report:
+    """Measure both steps."""
+    peers = options.chosen(PEERS)
+    cases: list[Case] = []
+    versions: dict[str, str] = {}
+    for task, label, make, names in (
+        ("dcgan", f"DCGAN {SIDE}x{SIDE}x{COLOURS}, width {WIDTH}, batch {BATCH}", dcgan, peers),
+        (
+            "penalty",
+            f"gradient penalty {SIDE}x{SIDE}x{COLOURS}, channels {PENALTY_CHANNELS}, batch {PENALTY_BATCH}",
+            penalty,
+            [name for name in peers if FORMS[name] == "eager"],
+        ),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "work.npz"
+            ours = make(file)
+            given = {"file": str(file), "task": task, "threads": THREADS}
+            theirs: list[Contestant] = [
+                Peer(name, "torch_gan", {**given, "form": FORMS[name]}) for name in names
+            ]
+            made, found = measure(
+                label, [ours, *theirs], rounds=options.rounds, tolerance=1e-3, watch=options.watch
+            )
+        cases.append(made)
+        versions.update(found)
+    notes = [
+        f"{case.label}: time over {theirs.name} {ratio(case.ours, theirs).median:.3g}, target at most 1: "
+        f"{'met' if ratio(case.ours, theirs).median <= 1 else 'MISSED'}"
+        for case in cases
+        for theirs in case.times[1:]
+    ]
+    return Report(tuple(cases), (), tuple(notes), versions)
+
+
+def images(count: int = 2048, side: int = SIDE) -> Data:
+    """Images of noise, as bytes."""
+    draw = np.random.default_rng(0)
+    return from_arrays(
+        draw.integers(0, 256, (count, side, side, COLOURS)).astype(np.uint8), levels=256, kind="image"
+    )
+
+
+def dcgan(file: Path, side: int = SIDE, width: int = WIDTH, batch: int = BATCH) -> Local:
+    """The published step: non-saturating game, batch normalisation, Adam."""
+    data = images(side=side)
+    model: Any = models.build("dcgan", data.schema, generator_width=width, discriminator_width=width)
+    x, z, u = _inputs(data, model, batch)
+    weights = _convolutions("g", [stage.layer for stage in model.generator.stages])
+    weights |= _convolutions(
+        "d", [*(stage.layer for stage in model.discriminator.stages), model.discriminator.head]
+    )
+    scales = {
+        f"{player}s{i}": np.asarray(stage.norm.scale)
+        for player, stages in (("g", model.generator.stages), ("d", model.discriminator.stages))
+        for i, stage in enumerate(stages)
+        if stage.norm.state()
+    }
+    np.savez(file, x=_images_first(data), z=z, u=u, index=_index(data, batch), **weights, **scales)
+    settings: dict[str, Any] = {
+        "optimizer": {"name": "adam", "lr": 2e-4, "betas": (0.5, 0.999), "decay": 0.0}
+    }
+    return _ours(model, data, batch, settings, lambda: _plain_losses(model, x, z), 4e9)
+
+
+def penalty(
+    file: Path, side: int = SIDE, channels: int = PENALTY_CHANNELS, batch: int = PENALTY_BATCH
+) -> Local:
+    """One move of each player of the Wasserstein game with a gradient penalty."""
+    data = images(side=side)
+    model: Any = models.build("wgan-gp", data, channels=channels, n_critic=1, lam=10.0)
+    x, z, u = _inputs(data, model, batch)
+    stages = model.generator.stages
+    first, last = stages[0].layer, model.discriminator.head
+    size = stages[0].folded
+    weights = _convolutions(
+        "g", [getattr(stage.layer, "conv", stage.layer) for stage in stages[1:]], bias=True
+    )
+    weights |= _convolutions("d", [stage.layer for stage in model.discriminator.stages], bias=True)
+    weights["gw"] = (
+        np.asarray(first.weight).reshape(-1, *size).transpose(0, 3, 1, 2).reshape(len(first.weight), -1)
+    )
+    weights["gb"] = np.asarray(first.bias).reshape(size).transpose(2, 0, 1).ravel()
+    coarse = (side // 2 ** (len(model.discriminator.stages) - 1),) * 2
+    weights["dw"] = np.asarray(last.weight).reshape(*coarse, -1).transpose(2, 0, 1).ravel()
+    weights["db"] = np.asarray(last.bias)
+    np.savez(
+        file,
+        x=_images_first(data),
+        z=z,
+        u=u,
+        index=_index(data, batch),
+        start=np.array([size[2], *size[:2]]),
+        **weights,
+    )
+    settings: dict[str, Any] = {"optimizer": {"name": "adam", "lr": 1e-4, "betas": (0.0, 0.9), "decay": 0.0}}
+    return _ours(model, data, batch, settings, lambda: _penalised_losses(model, x, z, u), 4e9)
+
+
+def _inputs(data: Data, model: Any, batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(2)
+    x = np.asarray(data.train.batch(_index(data, batch)[0]).x)
+    z = draw.normal(size=(batch, model.config.latent)).astype(np.float32)
+    return x, z, draw.random((batch, 1, 1, 1)).astype(np.float32)
+
+
+def _index(data: Data, batch: int) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, len(data.train), (16, batch))
+
+
+def _images_first(data: Data) -> np.ndarray:
+    """All training images in [-1, 1], channels first."""
+    x = np.asarray(data.train.batch(np.arange(len(data.train))).x, np.float32)
+    return (2 * x - 1).transpose(0, 3, 1, 2)
+
+
+def _convolutions(player: str, layers: list[Any], bias: bool = False) -> dict[str, np.ndarray]:
+    """Weights in PyTorch's order."""
+    found = {f"{player}{i}": np.asarray(layer.weight).transpose(3, 2, 0, 1) for i, layer in enumerate(layers)}
+    if bias:
+        found |= {f"{player}b{i}": np.asarray(layer.bias) for i, layer in enumerate(layers)}
+    return found
+
+
+def _ours(
+    model: Any, data: Data, batch: int, settings: dict[str, Any], losses: Any, operations: float
+) -> Local:
+    settings = {
+        **settings,
+        "batch": batch,
+        "ema": 0.0,
+        "schedule": {"name": "constant"},
+        "eval_every": NEVER,
+        "save_every": NEVER,
+    }
+
+    def prepare() -> Prepared:
+        _, seconds = first_losses(model, data, 2, **settings)
+        return Prepared(losses(), seconds)
+
+    return Local(
+        "chainrule", prepare, lambda: steady_seconds(model, data, settled_steps(int(operations)), **settings)
+    )
+
+
+def _plain_losses(model: Any, x: np.ndarray, z: np.ndarray) -> list[float]:
+    """Losses of the fresh players for given noise."""
+
+    @eqx.filter_jit
+    def losses(model: Any) -> Any:
+        real = model.to_players(jnp.asarray(x, jnp.float32))
+        fake, _ = model.generator.advance(jnp.asarray(z), None)
+        judged = model.judged(real, fake, None)
+        scores, _ = model.discriminator.advance(fake, None)
+        game = games["non-saturating"]
+        return game.discriminator(judged.real, judged.fake, 1.0), game.generator(scores, scores)
+
+    return [float(value) for value in losses(model)]
+
+
+def _penalised_losses(model: Any, x: np.ndarray, z: np.ndarray, u: np.ndarray) -> list[float]:
+    @eqx.filter_jit
+    def losses(model: Any) -> Any:
+        real = model.to_players(jnp.asarray(x, jnp.float32))
+        fake, _ = model.generator.advance(jnp.asarray(z), None)
+        judged = model.judged(real, fake, None)
+        _, slopes, _ = scores_and_slopes(model.discriminator, u * real + (1 - u) * fake, None)
+        game = games["wasserstein"]
+        charge = model.config.lam * one_centred(slopes)
+        return game.discriminator(judged.real, judged.fake, 1.0) + charge, game.generator(
+            judged.real, judged.fake
+        )
+
+    return [float(value) for value in jax.block_until_ready(losses(model))]
