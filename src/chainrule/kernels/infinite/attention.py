@@ -76,7 +76,7 @@ class AttentionWithKernels(Attention, HasKernels):
     """Self-attention whose kernels are known."""
 
     @abc.abstractmethod
-    def attended(self, state: "Pairs") -> tuple[Array, Array | None]:
+    def attended(self, state: "PositionKernels") -> tuple[Array, Array | None]:
         """The kernel behind heads and output weights of deviation one, and the tangent kernel."""
 
     def kernels(self, state: KernelState) -> KernelState:
@@ -92,15 +92,15 @@ class AttentionWithKernels(Attention, HasKernels):
         left, right = (a.reshape(len(a), count, count) for a in (state.left, state.right))
         between = (*lead, count, count)
         found, tangent = self.attended(
-            Pairs(
+            PositionKernels(
                 state.nngp.reshape(between),
                 None if state.ntk is None else state.ntk.reshape(between),
                 left[:, None],
                 right[None],
             )
         )
-        rows = self.attended(Pairs(left, None, left, left))[0]
-        columns = self.attended(Pairs(right, None, right, right))[0]
+        rows = self.attended(PositionKernels(left, None, left, left))[0]
+        columns = self.attended(PositionKernels(right, None, right, right))[0]
         square = jnp.square(self.weight_std).astype(found.dtype)
         added = 0.0 if self.bias_std is None else jnp.square(self.bias_std).astype(found.dtype)
 
@@ -116,7 +116,7 @@ class AttentionWithKernels(Attention, HasKernels):
 
 
 @final
-class Pairs(eqx.Module):
+class PositionKernels(eqx.Module):
     """Kernels of all pairs of positions, with those of each input itself, which broadcast against them."""
 
     nngp: Float[Array, "*batch positions positions"]
@@ -151,7 +151,7 @@ class AttendLinearly(AttentionWithKernels):
         """Over the root of the width."""
         return products / math.sqrt(width)
 
-    def attended(self, state: Pairs) -> tuple[Array, Array | None]:
+    def attended(self, state: PositionKernels) -> tuple[Array, Array | None]:
         """Four layers of weights have a tangent kernel of `K'` each; the input moves queries, keys and values."""
         factor = jnp.square(jnp.square(self.score_std)).astype(state.nngp.dtype)
         energy = jnp.square(state.nngp).sum(axis=(-2, -1), keepdims=True)
@@ -188,7 +188,7 @@ class AttendTied(AttentionWithKernels):
         """Softmax of the products over the width."""
         return jax.nn.softmax(products / width, axis=-1)
 
-    def attended(self, state: Pairs) -> tuple[Array, Array | None]:
+    def attended(self, state: PositionKernels) -> tuple[Array, Array | None]:
         """Values and outputs have a tangent kernel of `K'` each; scores no longer move."""
         square = jnp.square(self.score_std).astype(state.nngp.dtype)
         first, second = (jax.nn.softmax(square * own, axis=-1) for own in (state.left, state.right))
