@@ -83,8 +83,8 @@ def dcgan(file: Path, side: int = SIDE, width: int = WIDTH, batch: int = BATCH) 
         "d", [*(stage.layer for stage in model.discriminator.stages), model.discriminator.head]
     )
     scales = {
-        f"{player}s{i}": np.asarray(stage.norm.scale)
-        for player, stages in (("g", model.generator.stages), ("d", model.discriminator.stages))
+        f"{network}s{i}": np.asarray(stage.norm.scale)
+        for network, stages in (("g", model.generator.stages), ("d", model.discriminator.stages))
         for i, stage in enumerate(stages)
         if stage.norm.state()
     }
@@ -98,7 +98,7 @@ def dcgan(file: Path, side: int = SIDE, width: int = WIDTH, batch: int = BATCH) 
 def penalty(
     file: Path, side: int = SIDE, channels: int = PENALTY_CHANNELS, batch: int = PENALTY_BATCH
 ) -> Local:
-    """One move of each player of the Wasserstein game with a gradient penalty."""
+    """One move of each network of the Wasserstein game with a gradient penalty."""
     data = images(side=side)
     model: Any = models.build("wgan-gp", data, channels=channels, n_critic=1, lam=10.0)
     x, z, u = _inputs(data, model, batch)
@@ -146,11 +146,13 @@ def _images_first(data: Data) -> np.ndarray:
     return (2 * x - 1).transpose(0, 3, 1, 2)
 
 
-def _convolutions(player: str, layers: list[Any], bias: bool = False) -> dict[str, np.ndarray]:
+def _convolutions(network: str, layers: list[Any], bias: bool = False) -> dict[str, np.ndarray]:
     """Weights in PyTorch's order."""
-    found = {f"{player}{i}": np.asarray(layer.weight).transpose(3, 2, 0, 1) for i, layer in enumerate(layers)}
+    found = {
+        f"{network}{i}": np.asarray(layer.weight).transpose(3, 2, 0, 1) for i, layer in enumerate(layers)
+    }
     if bias:
-        found |= {f"{player}b{i}": np.asarray(layer.bias) for i, layer in enumerate(layers)}
+        found |= {f"{network}b{i}": np.asarray(layer.bias) for i, layer in enumerate(layers)}
     return found
 
 
@@ -180,7 +182,7 @@ def _plain_losses(model: Any, x: np.ndarray, z: np.ndarray) -> list[float]:
 
     @eqx.filter_jit
     def losses(model: Any) -> Any:
-        real = model.to_players(jnp.asarray(x, jnp.float32))
+        real = model.to_networks(jnp.asarray(x, jnp.float32))
         fake, _ = model.generator.advance(jnp.asarray(z), None)
         judged = model.judged(real, fake, None)
         scores, _ = model.discriminator.advance(fake, None)
@@ -193,7 +195,7 @@ def _plain_losses(model: Any, x: np.ndarray, z: np.ndarray) -> list[float]:
 def _penalised_losses(model: Any, x: np.ndarray, z: np.ndarray, u: np.ndarray) -> list[float]:
     @eqx.filter_jit
     def losses(model: Any) -> Any:
-        real = model.to_players(jnp.asarray(x, jnp.float32))
+        real = model.to_networks(jnp.asarray(x, jnp.float32))
         fake, _ = model.generator.advance(jnp.asarray(z), None)
         judged = model.judged(real, fake, None)
         _, slopes, _ = scores_and_slopes(model.discriminator, u * real + (1 - u) * fake, None)

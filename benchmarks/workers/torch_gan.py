@@ -22,7 +22,7 @@ def prepare(file: str, task: str, form: str, threads: int) -> Ready:
     x, index = work["x"].float().contiguous(), work["index"].long()
     began = time.perf_counter()
     first = first_losses(generator, discriminator, judging, making, x[index[0]], work)
-    players = (
+    networks = (
         (torch.compile(generator), torch.compile(discriminator))
         if form == "compile"
         else (generator, discriminator)
@@ -30,7 +30,7 @@ def prepare(file: str, task: str, form: str, threads: int) -> Ready:
     moves = [
         torch.optim.Adam(p.parameters(), lr=lr, betas=betas, fused=True) for p in (generator, discriminator)
     ]
-    step = training(*players, *moves, judging, making, work["z"].shape[1])
+    step = training(*networks, *moves, judging, making, work["z"].shape[1])
     step(x[index[0]])
     seconds = time.perf_counter() - began
 
@@ -49,7 +49,7 @@ def training(
     making: Callable[..., Tensor],
     size: int,
 ) -> Callable[[Tensor], None]:
-    """One move of each player."""
+    """One move of each network."""
 
     def step(x: Tensor) -> None:
         with torch.no_grad():
@@ -129,12 +129,12 @@ def dcgan(work: dict[str, Tensor]) -> tuple[nn.Module, nn.Module]:
     return generator, nn.Sequential(*layers, nn.Flatten(0))
 
 
-def _normal(work: dict[str, Tensor], player: str, number: int) -> list[nn.Module]:
-    if f"{player}s{number}" not in work:
+def _normal(work: dict[str, Tensor], network: str, number: int) -> list[nn.Module]:
+    if f"{network}s{number}" not in work:
         return []
-    norm = nn.BatchNorm2d(len(work[f"{player}s{number}"]))
+    norm = nn.BatchNorm2d(len(work[f"{network}s{number}"]))
     with torch.no_grad():
-        norm.weight.copy_(work[f"{player}s{number}"])
+        norm.weight.copy_(work[f"{network}s{number}"])
     return [norm]
 
 

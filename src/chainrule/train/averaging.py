@@ -6,7 +6,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from chainrule.core.types import Array, Tree
+from chainrule.core import tree
+from chainrule.core.types import Array, Scalar, Tree
 from chainrule.train.config import TrainConfig
 from chainrule.train.transformations import slow_weights
 
@@ -29,4 +30,10 @@ def averaged(
     return jax.tree.map(move, ema, arrays)
 
 
-__all__ = ["averaged"]
+def distance(arrays: Tree, ema: Tree) -> Scalar:
+    """How far the weights are from their average."""
+    pairs = [eqx.filter(one, eqx.is_inexact_array) for one in (arrays, ema)]
+    return tree.norm(jax.tree.map(lambda a, b: a - b, *pairs))
+
+
+__all__ = ["averaged", "distance"]

@@ -37,7 +37,7 @@ def keep(run: Path, model: HasSnapshots, step: int, seed: int) -> None:
 
 
 def kept(run: Path, most: int) -> Snapshots | None:
-    """What a run has kept up to its last step, at most so many moments, evenly spread, the first and last among them."""
+    """What a run has kept, at most so many moments, evenly spread, the first and last among them."""
     folder = run / FOLDER
     if not folder.is_dir() or folder.is_symlink():
         return None

@@ -25,7 +25,7 @@ from chainrule.models.protocol import HasParts, Model, Part
 from chainrule.nn import lora
 from chainrule.train import adversary, augmentation, freezing
 from chainrule.train.adapters import attached
-from chainrule.train.averaging import averaged
+from chainrule.train.averaging import averaged, distance
 from chainrule.train.config import TrainConfig
 from chainrule.train.feeding import check_feeding
 from chainrule.train.loss_scaling import rescaled, scaled_gradient
@@ -46,6 +46,8 @@ from chainrule.train.state import State, trainable
 
 LearningRate = Callable[[Array], Any]
 """Step to factor of the peak rate."""
+Mover = Callable[[tuple[Tree, Tree]], tuple[Tree, Tree, dict[str, Array]]]
+"""From arrays and optimiser state to both after all moves of a part in a step, and the numbers of the last move."""
 
 
 @final
@@ -227,33 +229,8 @@ class Stepper:
         optimizers = dict(state.optimizers)
         metrics: dict[str, Array] = {}
         finite = jnp.ones((), bool)
-        factor = jnp.asarray(self.rate(state.step)) * state.factor
         for number, (part, feed) in enumerate(zip(self.parts_at(state.step), feeds, strict=True)):
-
-            def move(
-                carry: tuple[Tree, Tree], part: Part = part, feed: Any = feed, number: int = number
-            ) -> tuple[Tree, Tree, dict[str, Array]]:
-                def once(
-                    carry: tuple[Tree, Tree], r: int | Array
-                ) -> tuple[tuple[Tree, Tree], dict[str, Array]]:
-                    part_key = random.at(random.named(key, part.name), r)
-                    arrays, optimizer_state, seen = self._move(
-                        *(carry[0], number, part, carry[1]),
-                        *(self._fetch(resident, feed, i, r, part_key), part_key),
-                        jnp.ones(()) if self.searches[number] else self.peaks[number] * factor,
-                        None if self.momentum is None else self.momentum(state.step),
-                        None if state.scaling is None else state.scaling.scale,
-                    )
-                    seen = {name: jnp.asarray(value, jnp.float32) for name, value in seen.items()}
-                    return (arrays, optimizer_state), seen
-
-                if part.repeat == 1:
-                    carry, seen = once(carry, 0)
-                    return *carry, seen
-                # Compiled once, however many moves there are; what is shown is of the last.
-                carry, every = jax.lax.scan(once, carry, jnp.arange(part.repeat))
-                return *carry, {name: values[-1] for name, values in every.items()}
-
+            move = self._mover(number, part, feed, i, key, state, resident)
             before = (eqx.filter(model, eqx.is_array), optimizers[part.name])
             if part.every == 1:
                 arrays, optimizers[part.name], seen = move(before)
@@ -277,17 +254,39 @@ class Stepper:
             else averaged(self.config, state.ema, arrays, optimizers, state.step, finite)
         )
         if ema is not None and len(self.parts) > 1:
-            metrics["ema_distance"] = tree.norm(
-                jax.tree.map(
-                    lambda a, b: a - b, *(eqx.filter(one, eqx.is_inexact_array) for one in (arrays, ema))
-                )
-            )
+            metrics["ema_distance"] = distance(arrays, ema)
         new = State(state.step + finite, arrays, optimizers, ema, state.factor, state.scaling)
         if not self.single:
             new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, state)
         if state.scaling is None:
             return new, metrics, finite
         return rescaled(new, state, metrics, finite)
+
+    def _mover(
+        self, number: int, part: Part, feed: Any, i: Array, key: Key, state: State, resident: Any
+    ) -> Mover:
+        factor = jnp.asarray(self.rate(state.step)) * state.factor
+        rate = jnp.ones(()) if self.searches[number] else self.peaks[number] * factor
+        momentum = None if self.momentum is None else self.momentum(state.step)
+        scale = None if state.scaling is None else state.scaling.scale
+
+        def once(carry: tuple[Tree, Tree], r: int | Array) -> tuple[tuple[Tree, Tree], dict[str, Array]]:
+            part_key = random.at(random.named(key, part.name), r)
+            batch = self._fetch(resident, feed, i, r, part_key)
+            arrays, optimizer_state, seen = self._move(
+                *(carry[0], number, part, carry[1], batch, part_key, rate, momentum, scale)
+            )
+            return (arrays, optimizer_state), {n: jnp.asarray(v, jnp.float32) for n, v in seen.items()}
+
+        def move(carry: tuple[Tree, Tree]) -> tuple[Tree, Tree, dict[str, Array]]:
+            if part.repeat == 1:
+                carry, seen = once(carry, 0)
+                return *carry, seen
+            # Compiled once, however many moves there are.
+            carry, every = jax.lax.scan(once, carry, jnp.arange(part.repeat))
+            return *carry, {name: values[-1] for name, values in every.items()}
+
+        return move
 
     def _move(
         self,
@@ -319,12 +318,8 @@ class Stepper:
             updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
             if not self.single:
                 seen["update_norm"] = tree.norm(updates)
-            changed = eqx.apply_updates(part.where(moved), updates)
-            changed = jax.tree.map(
-                lambda trained, end, as_it_was: end if trained else as_it_was,
-                *(part.where(self.trainable), part.project(changed), changed),
-            )
-            return eqx.filter(eqx.tree_at(part.where, moved, changed), eqx.is_array), optimizer_state
+            after = part.ended(eqx.apply_updates(part.where(moved), updates), part.where(self.trainable))
+            return eqx.filter(eqx.tree_at(part.where, moved, after), eqx.is_array), optimizer_state
 
         before = (arrays, optimizer_state)
         if not self.single:

@@ -18,8 +18,9 @@ import numpy as np
 
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
 from chainrule.data.loading.load import check_command
-from chainrule.models.protocol import HasDiagnostics, HasSnapshots
+from chainrule.models.protocol import HasSnapshots
 from chainrule.train import checkpoints, events, folder, former, naming, snapshots
+from chainrule.train.alarms import of_its_own, raised
 from chainrule.train.beginning import check_space, started, unexpected
 from chainrule.train.callbacks import Callback, Moment, kept, named
 from chainrule.train.diagnose import first_bad_value, not_finite
@@ -289,19 +290,10 @@ class Trainer:
             self._check_patience()
         if isinstance(model, HasSnapshots):
             snapshots.keep(self.path, model, step, self.config.seed)
-        self._raise_alarms(step)
+        for text in raised(model, self.run.metrics, self.journal["alarms"]):
+            self.writer.log(f"alarm: step {step}: {text}")
+            self.notify(events.Noticed(f"step {step}: {text}"))
         return values
-
-    def _raise_alarms(self, step: int) -> None:
-        """Say what a model sees going wrong in its own training, each thing once."""
-        if not isinstance(self.model, HasDiagnostics):
-            return
-        for alarm in self.model.alarms(self.run.metrics):
-            if alarm.name not in self.journal["alarms"]:
-                self.journal["alarms"].append(alarm.name)
-                text = f"step {step}: {alarm.text}"
-                self.writer.log(f"alarm: {text}")
-                self.notify(events.Noticed(text))
 
     def _ask(self, state: State, step: int, values: Mapping[str, float]) -> State:
         """Let the callbacks of the user stop the run or change its rate."""
@@ -398,13 +390,8 @@ class Trainer:
             self.writer.cut(journal["metrics_bytes"])
             return eqx.tree_at(lambda s: s.factor, state, factor), self.saved
         again = f"chainrule resume {naming.handle(self.path)} optimizer.lr={halved:.2g}"
-        own = self.model.when_not_finite() if isinstance(self.model, HasDiagnostics) else ""
-        raise DivergedError(
-            f"{what} at step {step}",
-            remedy="\n".join(
-                filter(None, [f"last good checkpoint: step {self.saved}.   retry: {again}", own])
-            ),
-        )
+        advice = [f"last good checkpoint: step {self.saved}.   retry: {again}", *of_its_own(self.model)]
+        raise DivergedError(f"{what} at step {step}", remedy="\n".join(advice))
 
 
 __all__ = ["Trainer"]

@@ -43,8 +43,8 @@ def _cutout(x: _Images, key: Key) -> _Images:
     for axis, k in ((1, one), (2, two)):
         size = x.shape[axis]
         start = jax.random.randint(k, (len(x), 1), -(size // 4), size - size // 4)
-        place = jnp.arange(size)[None, :]
-        inside.append((place >= start) & (place < start + size // 2))
+        at = jnp.arange(size)[None, :]
+        inside.append((at >= start) & (at < start + size // 2))
     box = inside[0][:, :, None] & inside[1][:, None, :]
     return jnp.where(box[..., None], jnp.zeros((), x.dtype), x)
 

@@ -1,5 +1,6 @@
 """Generators and discriminators sized for some data: dense layers for vectors, convolutions for images."""
 
+import abc
 from typing import Annotated, Any, Literal
 
 import jax
@@ -11,7 +12,7 @@ from chainrule.core.types import Key
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.adversarial.players import Discriminator, Generator, Told
+from chainrule.models.adversarial.networks import DecisionContext, Discriminator, Generator
 from chainrule.models.adversarial.stages import Stage, UpsampledConv
 from chainrule.models.protocol import Config
 from chainrule.networks import units
@@ -31,7 +32,7 @@ Spectral = Literal["none", "layer", "operator"]
 CriticNorm = Literal["none", "layer"]
 
 
-class GameConfig(Config):
+class GameConfig(Config, abc.ABC):
     """Noise, and how often the players move."""
 
     latent: int = Field(
@@ -46,7 +47,7 @@ class GameConfig(Config):
     n_critic: int = Field(1, ge=1, le=100, description="moves of the discriminator for each of the generator")
 
 
-class PlayersConfig(GameConfig):
+class NetworksConfig(GameConfig, abc.ABC):
     """The same, both networks, and conditions."""
 
     width: int = Field(64, ge=1, le=8192, description="vectors: units of each hidden layer of both networks")
@@ -88,7 +89,7 @@ class PlayersConfig(GameConfig):
         return given / given.sum()
 
 
-def counted_classes(config: PlayersConfig, data: Data) -> dict[str, Any]:
+def counted_classes(config: NetworksConfig, data: Data) -> dict[str, Any]:
     """The share of each class among the training examples, where examples are learned given theirs."""
     if config.class_shares is not None or not (config.conditional and targets.of(data.schema).one_class):
         return {}
@@ -96,7 +97,7 @@ def counted_classes(config: PlayersConfig, data: Data) -> dict[str, Any]:
     return {"class_shares": tuple(float(f"{share:.6g}") for share in counts / counts.sum())}
 
 
-def check_conditions(config: PlayersConfig, schema: Schema) -> None:
+def check_conditions(config: NetworksConfig, schema: Schema) -> None:
     """Raise where examples are to be learned given something that the data do not have."""
     if not config.conditional:
         return
@@ -115,12 +116,12 @@ def check_conditions(config: PlayersConfig, schema: Schema) -> None:
         config.shares(len(schema.classes))
 
 
-def _encoder(config: PlayersConfig, schema: Schema, width: int, key: Key) -> ConditionEncoder | None:
+def _encoder(config: NetworksConfig, schema: Schema, width: int, key: Key) -> ConditionEncoder | None:
     make = condition_encoder(schema, config.conditional)
     return None if make is None else make(width, key)
 
 
-def make_generator(config: PlayersConfig, schema: Schema, key: Key) -> Generator:
+def make_generator(config: NetworksConfig, schema: Schema, key: Key) -> Generator:
     """A fresh generator of examples of this schema."""
     own, for_condition = jax.random.split(key)
     condition = _encoder(config, schema, _CONDITION, for_condition)
@@ -138,14 +139,16 @@ def make_generator(config: PlayersConfig, schema: Schema, key: Key) -> Generator
     )
 
 
-def _stage(config: PlayersConfig, layer: Any, features: int, modulated: bool, key: Key, **more: Any) -> Stage:
+def _stage(
+    config: NetworksConfig, layer: Any, features: int, modulated: bool, key: Key, **more: Any
+) -> Stage:
     """A stage of a generator with ReLU."""
     modulation = Linear(_CONDITION, 2 * features, key=key, gain=0.1) if modulated else None
     return Stage(layer, norm(config.normalization, features), "relu", modulation=modulation, **more)
 
 
 def _dense_stages(
-    config: PlayersConfig, schema: Schema, inputs: int, modulated: bool, key: Key
+    config: NetworksConfig, schema: Schema, inputs: int, modulated: bool, key: Key
 ) -> tuple[Stage, ...]:
     keys = jax.random.split(key, 2 * config.depth + 1)
     gain, width = activations["relu"].gain, config.width
@@ -175,13 +178,13 @@ def stage_count(schema: Schema) -> int:
     return count
 
 
-def _widths(config: PlayersConfig, schema: Schema) -> list[int]:
+def _widths(config: NetworksConfig, schema: Schema) -> list[int]:
     """Channels at every resolution, finest first."""
     return [config.channels * min(2**i, _WIDEST) for i in range(stage_count(schema))]
 
 
 def _image_stages(
-    config: PlayersConfig, schema: Schema, inputs: int, modulated: bool, key: Key
+    config: NetworksConfig, schema: Schema, inputs: int, modulated: bool, key: Key
 ) -> tuple[Stage, ...]:
     widths = _widths(config, schema)[::-1]
     sizes = resolutions(schema.shape, len(widths))[::-1]
@@ -199,7 +202,7 @@ def _image_stages(
 
 
 def make_discriminator(
-    config: PlayersConfig,
+    config: NetworksConfig,
     schema: Schema,
     key: Key,
     *,
@@ -231,8 +234,8 @@ def make_discriminator(
     stages = tuple(
         Stage(layer, norm(normalization, width), LEAKY) for layer, width in zip(wrapped, widths, strict=True)
     )
-    told = Told(condition, projected, pack, minibatch_std)
-    return Discriminator(stages, _bounded(head, spectral, keys[-1], None), told)
+    context = DecisionContext(condition, projected, pack, minibatch_std)
+    return Discriminator(stages, _bounded(head, spectral, keys[-1], None), context)
 
 
 def _bounded(layer: Any, spectral: Spectral, key: Key, size: tuple[int, int] | None) -> Any:
@@ -242,7 +245,7 @@ def _bounded(layer: Any, spectral: Spectral, key: Key, size: tuple[int, int] | N
 
 
 def _dense(
-    config: PlayersConfig, schema: Schema, pack: int, more: bool, key: Key
+    config: NetworksConfig, schema: Schema, pack: int, more: bool, key: Key
 ) -> tuple[list[Any], list[Any]]:
     keys = jax.random.split(key, config.depth)
     inputs = [schema.dimensions * pack, *[config.width] * (config.depth - 1)]
@@ -252,7 +255,7 @@ def _dense(
 
 
 def _convolutions(
-    config: PlayersConfig, schema: Schema, pack: int, more: bool, key: Key
+    config: NetworksConfig, schema: Schema, pack: int, more: bool, key: Key
 ) -> tuple[list[Any], list[Any]]:
     """Convolutions from the finest resolution to the coarsest, and the sizes of the images that go into each.
 
@@ -275,7 +278,7 @@ __all__ = [
     "LEAKY",
     "CriticNorm",
     "GameConfig",
-    "PlayersConfig",
+    "NetworksConfig",
     "Spectral",
     "check_conditions",
     "counted_classes",

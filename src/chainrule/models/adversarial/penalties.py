@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.models.adversarial.players import Discriminator
+from chainrule.models.adversarial.networks import Discriminator
 
 
 def scores_and_slopes(

@@ -55,8 +55,8 @@ def _plane(model: Any, data: Data, key: Key) -> Scatter:
     (left, bottom), (right, top) = both.min(axis=0) - margin, both.max(axis=0) + margin
     across, up = np.meshgrid(np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID))
     shape = (-1, *model.schema.shape)
-    places = np.stack([across, up], axis=-1).reshape(shape).astype(np.float32)
-    field = np.asarray(model.judge(jnp.asarray(places))).reshape(_GRID, _GRID)
+    positions = np.stack([across, up], axis=-1).reshape(shape).astype(np.float32)
+    field = np.asarray(model.judge(jnp.asarray(positions))).reshape(_GRID, _GRID)
     begin = drawn[:_ARROWS]
     slope = np.asarray(_rise(model, jnp.asarray(begin.reshape(shape)))).reshape(-1, 2)
     longest = np.linalg.norm(slope, axis=1).max()
@@ -84,7 +84,7 @@ def _plane(model: Any, data: Data, key: Key) -> Scatter:
 @eqx.filter_jit
 def _rise(model: Any, x: Array) -> Array:
     def total(x: Array) -> Array:
-        return model.discriminator(model.to_players(x)).sum()
+        return model.discriminator(model.to_networks(x)).sum()
 
     return jax.grad(total)(x)
 
@@ -155,7 +155,7 @@ def _slopes(model: Any, data: Data, key: Key) -> Lines:
 @eqx.filter_jit
 def _lengths(model: Any, x: Array, y: Any, key: Key) -> dict[str, Array]:
     model = eqx.nn.inference_mode(model)
-    real = model.to_players(x)
+    real = model.to_networks(x)
     fake = model.generator(model.noise(random.named(key, "noise"), len(x)), y)
     found = {"real": real, "generated": fake, "between": interpolates(key, real, fake)}
     return {name: lengths(scores_and_slopes(model.discriminator, at, y)[1]) for name, at in found.items()}

@@ -10,7 +10,7 @@ from typing import Any
 
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
-from chainrule.models.adversarial.building import PlayersConfig
+from chainrule.models.adversarial.building import NetworksConfig
 
 TRAINING: dict[str, Any] = {
     "steps": 10_000,
@@ -28,13 +28,13 @@ def training_on(schema: Schema) -> Mapping[str, Any]:
     return _ON_IMAGES if kinds.of(schema).spatial else {}
 
 
-def sized_noise(config: PlayersConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
+def sized_noise(config: NetworksConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
     """As much noise as a vector has entries, up to 16, and more for images."""
     del config, examples
     return {"latent": 64 if kinds.of(schema).spatial else min(16, schema.dimensions)}
 
 
-def suited(config: PlayersConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
+def suited(config: NetworksConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
     """The same, and stronger penalties on slopes for images."""
     slopes = {"r1": 1.0, "r2": 1.0} if kinds.of(schema).spatial else {}
     return {**sized_noise(config, schema, examples), **slopes}
@@ -46,7 +46,7 @@ def critic_training_on(schema: Schema) -> Mapping[str, Any]:
     return images if kinds.of(schema).spatial else {}
 
 
-def critic_suited(config: PlayersConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
+def critic_suited(config: NetworksConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
     """The published penalty and number of moves for images."""
     image = {"lam": 10.0, "n_critic": 5} if kinds.of(schema).spatial else {}
     return {**sized_noise(config, schema, examples), **image}

@@ -117,6 +117,12 @@ class Part(Generic[M]):
             return self
         return replace(self, loss=lambda model, batch, key: changing(model, batch, key, progress))
 
+    def ended(self, owned: Tree, trained: Tree) -> Tree:
+        """What it owns after a move, brought back to where it belongs; arrays that are not trained stay."""
+        return jax.tree.map(
+            lambda moves, end, free: end if moves else free, trained, self.project(owned), owned
+        )
+
     def moved_by_rule(self, model: M) -> Tree:
         """A tree of booleans: true for the arrays of the model that the loss of this part moves by rule."""
         leaves, structure = jax.tree.flatten(model)
@@ -133,10 +139,10 @@ class HasParts(Model):
         """The parts, in the order in which they move."""
 
     def step_loss(self, metrics: Mapping[str, Array]) -> Array:
-        """The one number that a step is shown by, from those of its parts (`generator.loss` and so on).
+        """Default: a step is shown by the sum of the losses of the parts that count.
 
-        Default: the sum of the losses that count. The losses of a game say nothing of its progress, and something else
-        should stand there.
+        `metrics` holds the numbers of all parts, as `generator.loss`. The losses of a game say nothing of its progress,
+        and something else should stand there.
         """
         counted = [metrics[f"{part.name}.loss"] for part in self.parts() if part.counted]
         return sum(counted, start=jnp.zeros(()))

@@ -17,11 +17,11 @@ from chainrule.core import random
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Key
 from chainrule.data.schema import Schema
+from chainrule.models.adversarial.adversarial_model import AdversarialModel
 from chainrule.models.adversarial.building import LEAKY, GameConfig
 from chainrule.models.adversarial.games import Game, games
-from chainrule.models.adversarial.players import Discriminator, Generator, Told
+from chainrule.models.adversarial.networks import DecisionContext, Discriminator, Generator
 from chainrule.models.adversarial.stages import Stage, UpsampledConv
-from chainrule.models.adversarial.two_player import TwoPlayer
 from chainrule.networks import units
 from chainrule.nn import BatchNorm, Conv, ConvTranspose, NoNorm, Norm
 
@@ -126,11 +126,11 @@ def make_discriminator(config: DCGANConfig, schema: Schema, key: Key) -> Discrim
         norm = _norm(outputs, keys[2 * i + 1]) if i else NoNorm(outputs)
         stages.append(Stage(_drawn(layer, keys[2 * i]), norm, LEAKY))
     head = Conv(2, widths[-1], 1, 4, padding=0, bias=False, key=keys[-1])
-    return Discriminator(tuple(stages), _drawn(head, keys[-1]), Told())
+    return Discriminator(tuple(stages), _drawn(head, keys[-1]), DecisionContext())
 
 
 @final
-class DCGAN(TwoPlayer):
+class DCGAN(AdversarialModel):
     """Transposed convolutions against strided ones."""
 
     generator: Generator
@@ -149,7 +149,7 @@ class DCGAN(TwoPlayer):
         """The non-saturating game."""
         return games["non-saturating"]
 
-    def to_players(self, x: Array) -> Array:
+    def to_networks(self, x: Array) -> Array:
         """Images in [-1, 1], padded or scaled to the size of the players' own."""
         shown = units.to_network(self.schema, x)
         side = canvas_for(self.schema, self.config.resizing)
@@ -158,7 +158,7 @@ class DCGAN(TwoPlayer):
         edges = [((side - n) // 2, side - n - (side - n) // 2) for n in x.shape[1:3]]
         return jnp.pad(shown, [(0, 0), *edges, (0, 0)], constant_values=-1.0)
 
-    def from_players(self, x: Array) -> Array:
+    def from_networks(self, x: Array) -> Array:
         """The part of an image that is not its edges, or all of it scaled back."""
         height, width, channels = self.schema.shape
         if self.config.resizing == "resize":

@@ -26,9 +26,9 @@ SMALL = {"latent": 6, "generator_width": 4, "discriminator_width": 4}
 def test_the_published_sizes_have_the_published_counts() -> None:
     model = eqx.filter_eval_shape(DCGAN, DCGANConfig(), COLOUR, KEY)
 
-    def trained(player: Any) -> int:
-        norms = [s.norm.state() for s in player.stages]
-        leaves = jax.tree.leaves(eqx.filter(player, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct)))
+    def trained(network: Any) -> int:
+        norms = [s.norm.state() for s in network.stages]
+        leaves = jax.tree.leaves(eqx.filter(network, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct)))
         return sum(leaf.size for leaf in leaves) - sum(a.size for state in norms for a in state)
 
     assert trained(model.generator) == 3_576_704
@@ -52,9 +52,9 @@ def test_outputs_are_those_of_torch_with_the_same_weights(
     config = DCGANConfig(**SMALL)
     ours = make_generator(config, schema, KEY), make_discriminator(config, schema, jax.random.key(1))
     theirs = []
-    for player in ours:
+    for network in ours:
         layers: list[Any] = []
-        for stage in player.stages:
+        for stage in network.stages:
             layers.append(_convolution(nn, torch, stage.layer))
             if stage.norm.state():
                 layers.append(nn.BatchNorm2d(len(stage.norm.scale)))
@@ -62,8 +62,8 @@ def test_outputs_are_those_of_torch_with_the_same_weights(
                     layers[-1].weight.copy_(torch.tensor(np.array(stage.norm.scale)))
             names = {"relu": nn.ReLU(), "leaky-relu-0.2": nn.LeakyReLU(0.2), "identity": nn.Tanh()}
             layers.append(names[stage.activation])
-        if player is ours[1]:
-            layers.append(_convolution(nn, torch, player.head))
+        if network is ours[1]:
+            layers.append(_convolution(nn, torch, network.head))
         theirs.append(nn.Sequential(*layers))
     z = np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)
     images, moved = eqx.filter_jit(lambda g, z: g.advance(z, None))(ours[0], z)
@@ -122,11 +122,11 @@ def test_other_sizes_are_refused_with_what_makes_them_fit(resizing: str) -> None
     model = cr.models.build("dcgan", schema, resizing=resizing, **SMALL)
     assert model.sample(KEY, 2).shape == (2, 28, 28, 1)
     x = jax.random.uniform(KEY, (2, 28, 28, 1))
-    assert model.to_players(x).shape == (2, 32, 32, 1)
-    back = model.from_players(model.to_players(x))
+    assert model.to_networks(x).shape == (2, 32, 32, 1)
+    back = model.from_networks(model.to_networks(x))
     if resizing == "pad":
         np.testing.assert_allclose(back, x, atol=1e-6)
-        assert float(model.to_players(x)[0, 0, 0, 0]) == -1
+        assert float(model.to_networks(x)[0, 0, 0, 0]) == -1
 
 
 def test_images_without_checkerboards_have_the_same_size() -> None:

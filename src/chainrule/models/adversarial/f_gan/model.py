@@ -15,15 +15,15 @@ from pydantic import Field
 
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
+from chainrule.models.adversarial.adversarial_model import AdversarialModel
 from chainrule.models.adversarial.building import (
-    PlayersConfig,
+    NetworksConfig,
     check_conditions,
     make_discriminator,
     make_generator,
 )
 from chainrule.models.adversarial.games import Game, Scores
-from chainrule.models.adversarial.players import Discriminator, Generator
-from chainrule.models.adversarial.two_player import TwoPlayer
+from chainrule.models.adversarial.networks import Discriminator, Generator
 from chainrule.probability.divergences import FDivergence, f_divergences
 
 _NAMES = {
@@ -43,7 +43,7 @@ BOUNDED = ("2-jsd", "gan", "total-variation")
 
 
 @final
-class FGANConfig(PlayersConfig):
+class FGANConfig(NetworksConfig):
     """Settings of f-GAN."""
 
     divergence: Literal[
@@ -88,7 +88,7 @@ GAMES = {
 
 
 @final
-class FGAN(TwoPlayer):
+class FGAN(AdversarialModel):
     """A generator trained against a bound of an f-divergence."""
 
     generator: Generator

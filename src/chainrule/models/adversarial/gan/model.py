@@ -16,23 +16,23 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
+from chainrule.models.adversarial.adversarial_model import AdversarialModel, Verdict
 from chainrule.models.adversarial.augmenting import Change
 from chainrule.models.adversarial.building import (
-    PlayersConfig,
+    NetworksConfig,
     Spectral,
     check_conditions,
     make_discriminator,
     make_generator,
 )
 from chainrule.models.adversarial.games import Game, check_target, games
+from chainrule.models.adversarial.networks import Discriminator, Generator
 from chainrule.models.adversarial.penalties import zero_centred
-from chainrule.models.adversarial.players import Discriminator, Generator
-from chainrule.models.adversarial.two_player import Judged, TwoPlayer
 from chainrule.models.protocol import Metrics
 
 
 @final
-class GANConfig(PlayersConfig):
+class GANConfig(NetworksConfig):
     """Settings of a generative adversarial network."""
 
     game: Literal["relativistic", "non-saturating", "minimax", "least-squares", "hinge", "wasserstein"] = (
@@ -68,7 +68,7 @@ class GANConfig(PlayersConfig):
 
 
 @final
-class GAN(TwoPlayer):
+class GAN(AdversarialModel):
     """A generator of examples from noise, trained against a discriminator."""
 
     generator: Generator
@@ -116,7 +116,7 @@ class GAN(TwoPlayer):
         """Whether slopes have a price."""
         return bool(self.config.r1 or self.config.r2)
 
-    def charge(self, judged: Judged, real: Array, fake: Array, y: Any, key: Key) -> tuple[Scalar, Metrics]:
+    def charge(self, judged: Verdict, real: Array, fake: Array, y: Any, key: Key) -> tuple[Scalar, Metrics]:
         """R1 and R2."""
         del real, fake, y, key
         if judged.slopes is None:

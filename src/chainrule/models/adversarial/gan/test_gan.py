@@ -18,8 +18,8 @@ from chainrule.models.adversarial import diagnostics
 from chainrule.models.adversarial.augmenting import CHANGES, changed
 from chainrule.models.adversarial.distance import coverage_and_precision, energy_distance, spread
 from chainrule.models.adversarial.games import games, right_share
+from chainrule.models.adversarial.networks import packed
 from chainrule.models.adversarial.penalties import one_centred, scores_and_slopes, zero_centred
-from chainrule.models.adversarial.players import packed
 from chainrule.models.adversarial.rejection import accepted
 from chainrule.probability.samples import mode_coverage
 from chainrule.report.gallery import groups
@@ -280,7 +280,7 @@ def test_augmentation_keeps_shapes_and_lets_gradients_through() -> None:
 def test_rejection_makes_draws_follow_the_ratio() -> None:
     class Fixed:
         game = games["non-saturating"]
-        discriminator = dataclasses.make_dataclass("Told", [("pack", int)])(1)
+        discriminator = dataclasses.make_dataclass("Context", [("pack", int)])(1)
 
     # Proposals are uniform on three values, and wanted in shares of 1 : 2 : 4.
     wanted = jnp.log(jnp.array([1.0, 2.0, 4.0]))

@@ -16,20 +16,20 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data.schema import Schema
+from chainrule.models.adversarial.adversarial_model import AdversarialModel, Verdict
 from chainrule.models.adversarial.building import (
-    PlayersConfig,
+    NetworksConfig,
     check_conditions,
     make_discriminator,
     make_generator,
 )
 from chainrule.models.adversarial.games import Game, games
-from chainrule.models.adversarial.players import Discriminator, Generator
-from chainrule.models.adversarial.two_player import Judged, TwoPlayer
+from chainrule.models.adversarial.networks import Discriminator, Generator
 from chainrule.models.protocol import Metrics
 
 
 @final
-class WGANConfig(PlayersConfig):
+class WGANConfig(NetworksConfig):
     """Settings of a Wasserstein game with clipping."""
 
     clip: float = Field(
@@ -50,7 +50,7 @@ def clipped(owned: Tree, limit: float) -> Tree:
 
 
 @final
-class WGAN(TwoPlayer):
+class WGAN(AdversarialModel):
     """A generator trained against a critic with small weights."""
 
     generator: Generator
@@ -75,7 +75,7 @@ class WGAN(TwoPlayer):
         """Clipping, after every move."""
         return functools.partial(clipped, limit=self.config.clip)
 
-    def charge(self, judged: Judged, real: Array, fake: Array, y: Any, key: Key) -> tuple[Scalar, Metrics]:
+    def charge(self, judged: Verdict, real: Array, fake: Array, y: Any, key: Key) -> tuple[Scalar, Metrics]:
         """Nothing; but the share of weights at the two ends is worth watching."""
         del judged, real, fake, y, key
         leaves = jax.tree.leaves(eqx.filter(self.discriminator, eqx.is_inexact_array))

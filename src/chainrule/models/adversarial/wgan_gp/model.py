@@ -15,22 +15,22 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data.schema import Schema
+from chainrule.models.adversarial.adversarial_model import AdversarialModel, Verdict
 from chainrule.models.adversarial.building import (
     CriticNorm,
-    PlayersConfig,
+    NetworksConfig,
     check_conditions,
     make_discriminator,
     make_generator,
 )
 from chainrule.models.adversarial.games import Game, games
+from chainrule.models.adversarial.networks import Discriminator, Generator
 from chainrule.models.adversarial.penalties import interpolates, lengths, one_centred, scores_and_slopes
-from chainrule.models.adversarial.players import Discriminator, Generator
-from chainrule.models.adversarial.two_player import Judged, TwoPlayer
 from chainrule.models.protocol import Metrics
 
 
 @final
-class WGANGPConfig(PlayersConfig):
+class WGANGPConfig(NetworksConfig):
     """Settings of a Wasserstein game with gradient penalty."""
 
     lam: float = Field(
@@ -48,7 +48,7 @@ class WGANGPConfig(PlayersConfig):
 
 
 @final
-class WGANGP(TwoPlayer):
+class WGANGP(AdversarialModel):
     """A generator trained against a critic of slope about one."""
 
     generator: Generator
@@ -68,7 +68,7 @@ class WGANGP(TwoPlayer):
         """The difference of mean scores."""
         return games["wasserstein"]
 
-    def charge(self, judged: Judged, real: Array, fake: Array, y: Any, key: Key) -> tuple[Scalar, Metrics]:
+    def charge(self, judged: Verdict, real: Array, fake: Array, y: Any, key: Key) -> tuple[Scalar, Metrics]:
         """The price of slopes between real and generated examples."""
         del judged
         between = interpolates(key, real, fake)

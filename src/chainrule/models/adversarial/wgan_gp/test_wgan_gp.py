@@ -14,8 +14,8 @@ import scipy.optimize
 import chainrule as cr
 from chainrule.core.errors import ArgumentError
 from chainrule.models.adversarial.games import games
+from chainrule.models.adversarial.networks import DecisionContext, Discriminator
 from chainrule.models.adversarial.penalties import one_centred, scores_and_slopes
-from chainrule.models.adversarial.players import Discriminator, Told
 from chainrule.models.adversarial.stages import Stage
 from chainrule.models.adversarial.wgan.model import clipped
 from chainrule.nn import Linear, NoNorm, SpectralNorm
@@ -33,7 +33,7 @@ def linear(weight: np.ndarray, *, spectral: bool = False) -> Discriminator:
         lambda layer: layer.weight, Linear(size, 1, key=KEY, bias=False), jnp.asarray(weight)[:, None]
     )
     head = SpectralNorm(head, key=KEY) if spectral else head
-    return Discriminator((Stage(same, NoNorm(size), "identity"),), head, Told())
+    return Discriminator((Stage(same, NoNorm(size), "identity"),), head, DecisionContext())
 
 
 def trained(

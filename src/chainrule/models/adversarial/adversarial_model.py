@@ -29,11 +29,11 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.adversarial import diagnostics, pictures, rejection
 from chainrule.models.adversarial.augmenting import changed
-from chainrule.models.adversarial.building import PlayersConfig
+from chainrule.models.adversarial.building import NetworksConfig
 from chainrule.models.adversarial.distance import coverage_and_precision, energy_distance, spread
 from chainrule.models.adversarial.games import Game, right_share
+from chainrule.models.adversarial.networks import BASES, Discriminator, Generator, couples_examples
 from chainrule.models.adversarial.penalties import scores_and_slopes
-from chainrule.models.adversarial.players import BASES, Discriminator, Generator, couples_examples
 from chainrule.models.protocol import (
     Alarm,
     HasDiagnostics,
@@ -74,7 +74,7 @@ class DrawOptions(SampleOptions):
     )
 
 
-class Judged(NamedTuple):
+class Verdict(NamedTuple):
     """What a discriminator says of a real and a generated batch."""
 
     real: Float[Array, " decisions"]
@@ -84,7 +84,7 @@ class Judged(NamedTuple):
     moved: Discriminator
 
 
-class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPictures):
+class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPictures):
     """A generator and a discriminator that learn against each other."""
 
     generator: eqx.AbstractVar[Generator]
@@ -114,7 +114,7 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
         """Default: the discriminator's loss does not depend on slopes at real and generated examples."""
         return False
 
-    def charge(self, judged: Judged, real: Array, fake: Array, y: Any, key: Key) -> tuple[Scalar, Metrics]:
+    def charge(self, judged: Verdict, real: Array, fake: Array, y: Any, key: Key) -> tuple[Scalar, Metrics]:
         """Default: nothing is added to the discriminator's loss."""
         del judged, real, fake, y, key
         return jnp.zeros(()), {}
@@ -124,12 +124,12 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
         """Default: parameters of the discriminator stay where a move brings them."""
         return _as_it_is
 
-    def to_players(self, x: Array) -> Array:
+    def to_networks(self, x: Array) -> Array:
         """Default: examples as the players see them are in the units of the network, and of the shape they have."""
         return units.to_network(self.schema, x)
 
-    def from_players(self, x: Array) -> Array:
-        """The inverse of `to_players`."""
+    def from_networks(self, x: Array) -> Array:
+        """Default: the inverse of `to_networks` as it is by default."""
         return units.to_model(self.schema, x)
 
     # ------------------------------------------------------------------ training
@@ -184,14 +184,14 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
         else:
             scores, _ = self.discriminator.advance(*self._whole_packs(shown, y))
             loss = self.game.generator(scores, scores)
-        ours, theirs = (self.from_players(jax.lax.stop_gradient(x)) for x in (fake, real))
+        ours, theirs = (self.from_networks(jax.lax.stop_gradient(x)) for x in (fake, real))
         seen = {
             "distance": energy_distance(theirs, ours),
             "spread": spread(ours) / jnp.maximum(spread(theirs), 1e-12),
         }
         return loss, seen, eqx.tree_at(lambda model: model.generator, self, generator)
 
-    def judged(self, real: Array, fake: Array, y: Any, *, slopes: bool = False) -> Judged:
+    def judged(self, real: Array, fake: Array, y: Any, *, slopes: bool = False) -> Verdict:
         """What the discriminator says of both as in training: together, or apart where examples see each other."""
         (real, y_real), (fake, y_fake) = self._whole_packs(real, y), self._whole_packs(fake, y)
         if couples_examples(self.discriminator):
@@ -202,11 +202,11 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
             found, slope, moved = _scored(self.discriminator, jnp.concatenate([real, fake]), both, slopes)
             a_real, a_fake = jnp.split(found, 2)
             in_real, in_fake = jnp.split(slope, 2) if slopes else (slope, slope)
-        return Judged(a_real, a_fake, (in_real, in_fake) if slopes else None, moved)
+        return Verdict(a_real, a_fake, (in_real, in_fake) if slopes else None, moved)
 
     def _real(self, batch: Batch) -> tuple[Array, Any]:
         x = batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32))
-        return self.to_players(x), batch.y if self.generator.condition is not None else None
+        return self.to_networks(x), batch.y if self.generator.condition is not None else None
 
     def _whole_packs(self, x: Array, y: Any) -> tuple[Array, Any]:
         count = len(x) // self.discriminator.pack * self.discriminator.pack
@@ -217,7 +217,7 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
             )
         return x[:count], None if y is None else y[:count]
 
-    def _seen(self, judged: Judged, loss: Scalar, charge: Scalar) -> dict[str, Array]:
+    def _seen(self, judged: Verdict, loss: Scalar, charge: Scalar) -> dict[str, Array]:
         right = right_share(self.game, judged.real, judged.fake)
         levels = jnp.asarray(list(_QUANTILES.values()))
         seen = {"game_loss": loss, "penalty": charge, "gap": judged.real.mean() - judged.fake.mean()}
@@ -233,7 +233,7 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
         """The energy distance of as many generated examples from these, and how the two sets lie in each other."""
         x = batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32))
         y = batch.y if self.generator.condition is not None else None
-        drawn = self.from_players(self.generator(self.noise(key, len(x), x.dtype), y))
+        drawn = self.from_networks(self.generator(self.noise(key, len(x), x.dtype), y))
         coverage, precision = coverage_and_precision(x, drawn)
         return energy_distance(x, drawn), {"coverage": coverage, "precision": precision}
 
@@ -297,7 +297,7 @@ class TwoPlayer(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots, HasPic
         """The conditions asked for; where none is, classes as often as in the data."""
         if condition is not None or not isinstance(self.generator.condition, ClassEncoder):
             return condition if self.conditional or condition is None else self.conditions(condition, n)
-        assert isinstance(self.config, PlayersConfig)
+        assert isinstance(self.config, NetworksConfig)
         shares = self.config.shares(len(self.schema.classes))
         return np.asarray(jax.random.choice(key, len(shares), (n,), p=jnp.asarray(shares, jnp.float32)))
 
@@ -356,7 +356,7 @@ def _as_it_is(owned: Tree) -> Tree:
 def _scored(
     discriminator: Discriminator, x: Array, y: Any, slopes: bool
 ) -> tuple[Array, Array, Discriminator]:
-    """Scores, slopes (nothing in their place unless asked for), and the discriminator moved on."""
+    """Scores, slopes (nothing in their at unless asked for), and the discriminator moved on."""
     if slopes:
         return scores_and_slopes(discriminator, x, y)
     scores, moved = discriminator.advance(x, y)
@@ -364,14 +364,14 @@ def _scored(
 
 
 @eqx.filter_jit
-def _generated(model: TwoPlayer, z: Array, y: Any) -> Array:
-    x = model.from_players(model.generator(z, y))
+def _generated(model: AdversarialModel, z: Array, y: Any) -> Array:
+    x = model.from_networks(model.generator(z, y))
     return jnp.clip(x, 0, 1) if model.generator.bounded else x
 
 
 @eqx.filter_jit
-def _scores(model: TwoPlayer, x: Array, y: Any) -> Array:
-    return model.discriminator(model.to_players(x), y)
+def _scores(model: AdversarialModel, x: Array, y: Any) -> Array:
+    return model.discriminator(model.to_networks(x), y)
 
 
-__all__ = ["Judged", "TwoPlayer"]
+__all__ = ["AdversarialModel", "Verdict"]

@@ -63,7 +63,7 @@ class Generator(eqx.Module):
         return eqx.nn.inference_mode(self).advance(z, y)[0]
 
 
-class Told(NamedTuple):
+class DecisionContext(NamedTuple):
     """How a discriminator is told more than one example: conditions, and others beside it."""
 
     condition: ConditionEncoder | None = None
@@ -87,9 +87,11 @@ class Discriminator(eqx.Module):
     minibatch_std: bool = eqx.field(static=True)
     inference: bool
 
-    def __init__(self, stages: tuple[Stage, ...], head: Linear | Conv | SpectralNorm, told: Told) -> None:
+    def __init__(
+        self, stages: tuple[Stage, ...], head: Linear | Conv | SpectralNorm, context: DecisionContext
+    ) -> None:
         self.stages, self.head, self.inference = stages, head, False
-        self.condition, self.projected, self.pack, self.minibatch_std = told
+        self.condition, self.projected, self.pack, self.minibatch_std = context
 
     def advance(self, x: Float[Array, "batch ..."], y: Any) -> tuple[Float[Array, " decisions"], Self]:
         """A score for each example (for each pack of them), and the discriminator moved on; see `Generator.advance`."""
@@ -158,4 +160,4 @@ def _uniform(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
 BASES: Mapping[str, Callable[..., Array]] = {"normal": jax.random.normal, "uniform": _uniform}
 """Distributions of noise by name, all of mean 0 and variance 1: functions of a key, a shape and a type."""
 
-__all__ = ["BASES", "Discriminator", "Generator", "Told", "couples_examples", "packed"]
+__all__ = ["BASES", "DecisionContext", "Discriminator", "Generator", "couples_examples", "packed"]
