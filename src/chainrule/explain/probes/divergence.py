@@ -52,7 +52,7 @@ def examine(run: Run, data: Data, settings: DivergenceSettings) -> Outcome:
     n = min(settings.n or 2000, len(known.train))
     named = model.conditional and targets.of(run.schema).one_class
     labels = known.drawn_classes(n, settings.seed) if named else None
-    drawn = draw(model, run.schema, n, random.key(settings.seed, "divergence"), data.held_out()[0], labels)
+    drawn = draw(model, data, n, random.key(settings.seed, "divergence"), data.held_out()[0], labels)
     samples = as_rows(drawn)
     finite = np.isfinite(samples).all(axis=1)
     if not finite.all():
