@@ -30,6 +30,6 @@ def test_a_start_that_leads_to_a_local_maximum_is_said_to() -> None:
     found = experiments.run("mixture-em", points="moons", n=100, components=3, most=3, seed=1)
     numbers = found.numbers
     assert numbers["truth"] is None
-    told = any("local maximum" in one for one in found.findings)
+    said = any("local maximum" in one for one in found.findings)
     best = float(found.table.rows[2][1]) if found.table else 0.0
-    assert told == (best > numbers["log_likelihood"][-1] + 1e-3)
+    assert said == (best > numbers["log_likelihood"][-1] + 1e-3)

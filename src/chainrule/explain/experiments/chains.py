@@ -39,7 +39,7 @@ _POINTS = 12
 
 @final
 @dataclass(frozen=True)
-class Target:
+class TargetDensity:
     """A density of the plane up to a factor, with its exact moments."""
 
     log_density: Callable[[Array], Array]
@@ -73,13 +73,13 @@ def _given(other: int) -> Callable[[Key, Array], Array]:
     return lambda key, x: 0.9 * x[other] + jnp.sqrt(0.19) * jax.random.normal(key, (), x.dtype)
 
 
-TARGETS: Mapping[str, Target] = MappingProxyType(
+TARGETS: Mapping[str, TargetDensity] = MappingProxyType(
     {
-        "banana": Target(_banana, (0.0, 1.0), (1.0, 1.5)),
-        "correlated": Target(_correlated, (0.0, 0.0), (1.0, 1.0), (_given(1), _given(0))),
+        "banana": TargetDensity(_banana, (0.0, 1.0), (1.0, 1.5)),
+        "correlated": TargetDensity(_correlated, (0.0, 0.0), (1.0, 1.0), (_given(1), _given(0))),
         # log E exp(v) = var/2 with var = 9/4.
-        "funnel": Target(_funnel, (0.0, 0.0), (1.5, float(np.exp(9 / 16)))),
-        "two-modes": Target(_modes, (-1.2, 0.0), (float(np.sqrt(1 + 9 - 1.44)), 1.0)),
+        "funnel": TargetDensity(_funnel, (0.0, 0.0), (1.5, float(np.exp(9 / 16)))),
+        "two-modes": TargetDensity(_modes, (-1.2, 0.0), (float(np.sqrt(1 + 9 - 1.44)), 1.0)),
     }
 )
 _ADAPTIVE: Mapping[str, Callable[..., MCMCResult]] = MappingProxyType(
@@ -156,7 +156,7 @@ def run(settings: ChainsSettings, listener: Listener) -> Outcome:
     )  # fmt: skip
 
 
-def _sampled(settings: ChainsSettings, target: Target) -> MCMCResult:
+def _sampled(settings: ChainsSettings, target: TargetDensity) -> MCMCResult:
     starts = np.random.default_rng(settings.seed).normal(size=(settings.chains, 2)).astype(np.float32) * 3
     lengths: dict[str, Any] = {"draws": settings.draws, "burn_in": settings.burn_in, "warn": False}
     known = {"step_size": settings.step_size, "target_acceptance": settings.target_acceptance}
@@ -236,7 +236,7 @@ def _growth(found: MCMCResult) -> Lines:
     )  # fmt: skip
 
 
-def _way(settings: ChainsSettings, target: Target, found: MCMCResult) -> Picture:
+def _way(settings: ChainsSettings, target: TargetDensity, found: MCMCResult) -> Picture:
     reach = 3.5 * np.array(target.deviation)
     low, high = np.array(target.mean) - reach, np.array(target.mean) + reach
     axes = [np.linspace(low[i], high[i], _GRID) for i in range(2)]

@@ -181,10 +181,10 @@ def _frame(x: np.ndarray, parameters: MixtureParameters, middle: np.ndarray, sid
     """One moment as an image: points mixed of the colours of their components, under the ellipses."""
     colours = np.array([_rgb(LIGHT[role]) for role in GROUPS])[: len(parameters.weights)]
     image = np.ones((_SIDE, _SIDE, 3))
-    places = (x - (middle - side / 2)[None]) / side * _SIDE
+    positions = (x - (middle - side / 2)[None]) / side * _SIDE
     offsets = np.stack(np.meshgrid(*[np.arange(-3, 4)] * 2), axis=-1).reshape(-1, 2)
-    cells = np.round(places).astype(int)[:, None] + offsets[None]
-    cover = np.clip(_DOT + 0.5 - np.linalg.norm(cells - places[:, None], axis=-1), 0, 1)
+    cells = np.round(positions).astype(int)[:, None] + offsets[None]
+    cover = np.clip(_DOT + 0.5 - np.linalg.norm(cells - positions[:, None], axis=-1), 0, 1)
     inside = (cells >= 0).all(axis=-1) & (cells < _SIDE).all(axis=-1) & (cover > 0)
     blend = responsibilities(parameters, x) @ colours
     which, part = np.nonzero(inside)

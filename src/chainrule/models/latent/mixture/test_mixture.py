@@ -65,5 +65,7 @@ def test_examples_that_do_not_vary_in_a_direction_are_named_and_what_was_done(tm
         ChainruleWarning, match="in 1 of 3 directions training examples do not vary; there regularis"
     ):
         model = cr.models.build("mixture", flat, components=2)
-    with pytest.warns(UserWarning, match="2 of 2 components collapsed: in some direction only regularisation=1e-06"):
+    with pytest.warns(
+        UserWarning, match="2 of 2 components collapsed: in some direction only regularisation=1e-06"
+    ):
         cr.fit(model, flat, run=tmp_path / "flat", steps=3)

@@ -298,5 +298,7 @@ def test_a_start_at_the_mean_is_one_for_every_likelihood():
 
 
 def test_a_likelihood_that_there_is_not_is_answered_with_those_that_there_are() -> None:
-    with pytest.raises(ArgumentError, match=r"likelihood='gausian': input should be 'auto', .*did you mean 'gaussian'"):
+    with pytest.raises(
+        ArgumentError, match=r"likelihood='gausian': input should be 'auto', .*did you mean 'gaussian'"
+    ):
         models.build("vae", Schema("points", (2,)), likelihood="gausian")
