@@ -4,7 +4,6 @@ All games have the same networks, noise, batches and number of steps; only what 
 are easy, narrow ones leave gaps between them in which most scores are flat.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, final
 
@@ -13,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule import data, models
+from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.pictures import Bars, Picture, Scatter, Table
 from chainrule.data.dataset import Data
 from chainrule.data.generated.toys import modes_of
@@ -62,9 +62,14 @@ def run(settings: ModeCollapseSettings, listener: Listener) -> Outcome:
     chosen = {
         name: how
         for name, how in GAMES.items()
-        if not settings.games
-        or any(re.search(re.escape(part), name, re.IGNORECASE) for part in settings.games)
+        if not settings.games or any(part.lower() in name.lower() for part in settings.games)
     }
+    for part in settings.games:
+        if not any(part.lower() in name.lower() for name in GAMES):
+            raise ArgumentError(
+                f"games={part}: no game is called {part!r}{suggest(part, GAMES)}",
+                remedy=f"games are: {'; '.join(GAMES)}",
+            )
     found: dict[tuple[str, float], list[ModeCoverage | None]] = {}
     drawn: dict[str, np.ndarray] = {}
     for noise in settings.noise:
