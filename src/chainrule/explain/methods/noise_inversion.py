@@ -1,7 +1,7 @@
 """Noise of an example: what a generator would have to be given to make it, by gradient descent from several starts."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -39,7 +39,7 @@ def invert(
 
     method = optax.adam(optax.cosine_decay_schedule(rate, steps))
 
-    def step(_: int, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
+    def step(_: Any, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
         z, state = carry
         updates, state = method.update(jax.grad(lambda z: apart(z).sum())(z), state, z)
         return optax.apply_updates(z, updates), state

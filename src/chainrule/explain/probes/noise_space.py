@@ -107,7 +107,7 @@ def _inverted(
         y = np.asarray(batch.y) if model.conditional else None
     count = len(x)
     starts = model.noise(key, settings.starts * count).reshape(settings.starts, count, -1)
-    repeated = None if y is None else jnp.tile(jnp.asarray(y), (settings.starts, *(1,) * (np.ndim(y) - 1)))
+    repeated = None if y is None else np.tile(np.asarray(y), (settings.starts, *(1,) * (np.ndim(y) - 1)))
 
     def generate(z: jax.Array) -> jax.Array:
         given = None if repeated is None else repeated[: len(z)]
