@@ -6,6 +6,7 @@ data than `LIMIT`, and one combination that is not is a fault of its weight, its
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,30 +37,41 @@ ONCE_BAD = "diffusion target=eps weight=velocity noise=cosine"
 """Whose noisiest level once counted 400 million times as much as the cleanest."""
 
 
-def pairs() -> list[Combination]:
-    """Every two of target, weight and schedule together in one of thirty combinations, and the other models."""
+def chosen() -> dict[Combination, tuple[str, ...]]:
+    """Thirty combinations in which every two of target, weight, schedule and sampler meet, and the other models.
+
+    A third of the samplers draws from each of the thirty, all draw from the others.
+    """
     everything = combinations()
-    plain = [one for one in everything if one.model == "diffusion"]
-    targets, weights, noises = (
-        list(dict.fromkeys(dict(one.settings)[name] for one in plain)) for name in NAMES
-    )
-    chosen = {
-        (targets[(i + j) % len(targets)], weight, noise)
+    plain = {one: tuple(dict(one.settings).values()) for one in everything if one.model == "diffusion"}
+    targets, weights, noises = (list(dict.fromkeys(values)) for values in zip(*plain.values(), strict=True))
+    thirds = {
+        (targets[(i + j) % len(targets)], weight, noise): (i + 2 * j) % 3
         for i, weight in enumerate(weights)
         for j, noise in enumerate(noises)
     }
-    return [one for one in everything if one not in plain or tuple(dict(one.settings).values()) in chosen]
+    found = {one: thirds[values] for one, values in plain.items() if values in thirds}
+    names = list(walks())
+    return {
+        one: tuple(names[found[one] :: 3]) if one in found else tuple(names)
+        for one in everything
+        if one in found or one not in plain
+    }
 
 
 NAMES = ("target", "weight", "noise")
 
 
 @pytest.fixture
-def quick_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sampler without and one with noise."""
+def draw_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Some samplers instead of all."""
     everything = walks()
-    chosen = {name: everything[name] for name in ("ddim", "ddpm")}
-    monkeypatch.setattr(measuring, "walks", lambda: chosen)
+
+    def only(*names: str) -> None:
+        some = {name: everything[name] for name in names}
+        monkeypatch.setattr(measuring, "walks", lambda: some)
+
+    return only
 
 
 def beyond(found: dict[str, Any]) -> dict[str, float | None]:
@@ -71,14 +83,22 @@ def beyond(found: dict[str, Any]) -> dict[str, float | None]:
 
 def test_every_two_choices_meet() -> None:
     plain = [dict(one.settings) for one in combinations() if one.model == "diffusion"]
+    drawn = [
+        {**dict(one.settings), "sampler": name}
+        for one, names in chosen().items()
+        if one.model == "diffusion"
+        for name in names
+    ]
     for one, other in itertools.combinations(NAMES, 2):
         wanted = {(settings[one], settings[other]) for settings in plain}
-        met = {(s[one], s[other]) for s in (dict(c.settings) for c in pairs() if c.model == "diffusion")}
-        assert met == wanted
+        assert {(s[one], s[other]) for s in drawn} == wanted
+    for one in NAMES:
+        wanted = set(itertools.product({settings[one] for settings in plain}, samplers))
+        assert {(s[one], s["sampler"]) for s in drawn} == wanted
 
 
-@pytest.mark.usefixtures("quick_walks")
-def test_samples_of_a_combination_that_once_failed_are_near_the_data() -> None:
+def test_samples_of_a_combination_that_once_failed_are_near_the_data(draw_by: Callable[..., None]) -> None:
+    draw_by("ddim", "ddpm")  # one without and one with noise
     (combination,) = (one for one in combinations() if str(one) == ONCE_BAD)
     found = row(combination, TOY)
     assert list(found["distances"]) == ["ddim", "ddpm"]
@@ -86,12 +106,13 @@ def test_samples_of_a_combination_that_once_failed_are_near_the_data() -> None:
 
 
 @pytest.mark.slow  # trains thirty-five models
-@pytest.mark.parametrize("combination", pairs(), ids=str)
+@pytest.mark.parametrize(("combination", "names"), chosen().items(), ids=map(str, chosen()))
 def test_samples_are_near_the_data_whatever_was_trained_and_whichever_sampler_draws(
-    combination: Combination,
+    combination: Combination, names: tuple[str, ...], draw_by: Callable[..., None]
 ) -> None:
+    draw_by(*names)
     found = row(combination, TOY)
-    assert set(found["distances"]) == set(samplers)
+    assert set(found["distances"]) == set(names)
     assert not beyond(found)
 
 
