@@ -43,6 +43,7 @@ def run(options: Options) -> Report:
     versions: dict[str, str] = {}
     sizes = (200, 300) if options.smoke else SIZES
     rows = 500 if options.smoke else problems.SVM_ROWS
+    pairs = 500 if options.smoke else problems.GRAM_ROWS
     asked: list[tuple[str, str, Work, Result, dict[str, Any], tuple[str, ...], float]] = [
         *(
             (f"posterior, n = {n:,}", "posterior", posterior(n), _few, {"count": n}, PEERS, 1e-5)
@@ -50,7 +51,7 @@ def run(options: Options) -> Report:
         ),
         *((f"evidence, n = {n:,}", "evidence", slopes(n), _slopes, {"count": n}, PEERS, 1e-5) for n in sizes),
         (f"support vectors, n = {rows:,}", "svm", support(rows), _square, {"count": rows}, PEERS[:1], 1e-3),
-        (f"Gram matrix, n = {problems.GRAM_ROWS:,}", "gram", gram(), _corner, {}, PEERS[:1], 1e-9),
+        (f"Gram matrix, n = {pairs:,}", "gram", gram(pairs), _corner, {"count": pairs}, PEERS[:1], 1e-9),
     ]
     for label, task, work, result, arguments, able, tolerance in asked:
         if options.case not in (None, task):
@@ -105,9 +106,9 @@ def support(count: int) -> Work:
     return lambda: machine.fit(x, labels).decision(new)
 
 
-def gram() -> Work:
+def gram(count: int) -> Work:
     """The RBF matrix of all pairs."""
-    x = problems.points()
+    x = problems.points(count)
 
     def work() -> Any:
         with jax.enable_x64(True):

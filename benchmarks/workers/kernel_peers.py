@@ -15,9 +15,9 @@ warnings.filterwarnings("ignore")
 Task = tuple[Callable[[], Any], Callable[[Any], list[float]]]
 
 
-def prepare(package: str, task: str, count: int = 0) -> Ready:
+def prepare(package: str, task: str, count: int) -> Ready:
     began = time.perf_counter()
-    work, result = TASKS[package][task](count) if count else TASKS[package][task]()
+    work, result = TASKS[package][task](count)
     found = result(work())
     taken = time.perf_counter() - began
     return Ready(
@@ -66,11 +66,11 @@ def sklearn_evidence(count: int) -> Task:
     return lambda: fitted.log_marginal_likelihood(theta, eval_gradient=True, clone_kernel=False), _evidence
 
 
-def sklearn_gram() -> Task:
+def sklearn_gram(count: int) -> Task:
     """The RBF matrix of all pairs."""
     from sklearn.metrics.pairwise import rbf_kernel
 
-    x = problems.points()
+    x = problems.points(count)
     gamma = 0.5 / problems.GRAM_FEATURES
     return lambda: rbf_kernel(x, gamma=gamma), lambda found: [float(v) for v in found[:3, :3].ravel()]
 

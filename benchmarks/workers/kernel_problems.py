@@ -18,9 +18,9 @@ def regression(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, y, random.normal(size=(NEW, FEATURES))
 
 
-def points() -> np.ndarray:
+def points(count: int) -> np.ndarray:
     """Points whose Gram matrix is built."""
-    return np.random.default_rng(1).normal(size=(GRAM_ROWS, GRAM_FEATURES))
+    return np.random.default_rng(1).normal(size=(count, GRAM_FEATURES))
 
 
 def classes(rows: int = SVM_ROWS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
