@@ -7,7 +7,7 @@ by the batch, because statistics of a mixed batch would tell them apart; otherwi
 faster.
 
 The losses of a game say nothing about progress. `loss`, by which checkpoints are compared and which stands in the
-progress line, is the energy distance between real and generated examples instead.
+progress line, is the kernel distance between real and generated examples instead.
 """
 
 import abc
@@ -30,7 +30,7 @@ from chainrule.data.schema import Schema
 from chainrule.models.adversarial import diagnostics, pictures, rejection
 from chainrule.models.adversarial.augmenting import changed
 from chainrule.models.adversarial.building import NetworksConfig
-from chainrule.models.adversarial.distance import coverage_and_precision, energy_distance, spread
+from chainrule.models.adversarial.distance import coverage_and_precision, kernel_distance, spread
 from chainrule.models.adversarial.games import Game, right_share
 from chainrule.models.adversarial.networks import BASES, Discriminator, Generator, couples_examples
 from chainrule.models.adversarial.penalties import scores_and_slopes
@@ -154,7 +154,7 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
         ]
 
     def step_loss(self, metrics: Mapping[str, Array]) -> Array:
-        """The energy distance of the generator's batch from the data: the number that validation measures too."""
+        """The kernel distance of the generator's batch from the data: the number that validation measures too."""
         return metrics["generator.distance"]
 
     def discriminator_move(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
@@ -186,7 +186,7 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
             loss = self.game.generator(scores, scores)
         ours, theirs = (self.from_networks(jax.lax.stop_gradient(x)) for x in (fake, real))
         seen = {
-            "distance": energy_distance(theirs, ours),
+            "distance": kernel_distance(theirs, ours),
             "spread": spread(ours) / jnp.maximum(spread(theirs), 1e-12),
         }
         return loss, seen, eqx.tree_at(lambda model: model.generator, self, generator)
@@ -230,16 +230,16 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
     # ------------------------------------------------------------------ judging
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
-        """The energy distance of as many generated examples from these, and how the two sets lie in each other."""
+        """The kernel distance of as many generated examples from these, and how the two sets lie in each other."""
         x = batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32))
         y = batch.y if self.generator.condition is not None else None
         drawn = self.from_networks(self.generator(self.noise(key, len(x), x.dtype), y))
         coverage, precision = coverage_and_precision(x, drawn)
-        return energy_distance(x, drawn), {"coverage": coverage, "precision": precision}
+        return kernel_distance(x, drawn), {"coverage": coverage, "precision": precision}
 
     def loss_unit(self) -> str:
         """What the game is judged by."""
-        return "energy distance"
+        return "kernel distance"
 
     def log_prob(self, x: Array) -> Array:
         """Raises: the model is implicit."""

@@ -16,7 +16,7 @@ from chainrule.data import Batch, Batches
 from chainrule.data.generated.toys import modes_of
 from chainrule.models.adversarial import diagnostics
 from chainrule.models.adversarial.augmenting import CHANGES, changed
-from chainrule.models.adversarial.distance import coverage_and_precision, energy_distance, spread
+from chainrule.models.adversarial.distance import coverage_and_precision, kernel_distance, spread
 from chainrule.models.adversarial.games import games, right_share
 from chainrule.models.adversarial.networks import packed
 from chainrule.models.adversarial.penalties import one_centred, scores_and_slopes, zero_centred
@@ -109,19 +109,22 @@ def test_games_without_labels_cannot_smooth_them(data: Any) -> None:
 # ---------------------------------------------------------------------- distances and penalties
 
 
-def test_the_energy_distance_is_that_of_a_loop() -> None:
+def test_the_kernel_distance_is_that_of_a_loop() -> None:
     noise = np.random.default_rng(0)
     x, y = noise.normal(size=(7, 3)), noise.normal(size=(5, 3)) + 1
 
-    def mean(a: np.ndarray, b: np.ndarray, same: bool) -> float:
-        found = [
-            np.linalg.norm(u - v) for i, u in enumerate(a) for j, v in enumerate(b) if not (same and i == j)
-        ]
-        return float(np.mean(found))
+    def mean(of: Any, a: np.ndarray, b: np.ndarray, same: bool) -> float:
+        pairs = [(u, v) for i, u in enumerate(a) for j, v in enumerate(b) if not (same and i == j)]
+        return float(np.mean([of(np.linalg.norm(u - v)) for u, v in pairs]))
 
-    expected = 2 * mean(x, y, False) - mean(x, x, True) - mean(y, y, True)
-    np.testing.assert_allclose(energy_distance(jnp.asarray(x), jnp.asarray(y)), expected, rtol=1e-4)
-    np.testing.assert_allclose(spread(jnp.asarray(x)), mean(x, x, True), rtol=1e-4)
+    scale = mean(lambda d: d, x, x, True)
+    expected = 0.0
+    for share in (1.0, 0.25, 0.0625):
+        kernel = lambda d, share=share: np.exp(-((d / (share * scale)) ** 2) / 2)  # noqa: E731
+        own = mean(kernel, x, x, True) + mean(kernel, y, y, True)
+        expected += (own / 2 - mean(kernel, x, y, False)) / 3
+    np.testing.assert_allclose(kernel_distance(jnp.asarray(x), jnp.asarray(y)), expected, rtol=1e-4)
+    np.testing.assert_allclose(spread(jnp.asarray(x)), scale, rtol=1e-4)
 
 
 def test_coverage_tells_missing_modes_and_precision_tells_stray_points() -> None:
@@ -389,7 +392,7 @@ def test_a_run_is_judged_by_distance_keeps_a_film_and_shows_its_game(data: Any, 
         names
     )
     assert not any(name.startswith("curve-generator") for name in names), "losses of a game are no progress"
-    assert run.score("val")["loss"].unit == "energy distance"
+    assert run.score("val")["loss"].unit == "kernel distance"
 
 
 @pytest.mark.slow
