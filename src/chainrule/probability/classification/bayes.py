@@ -224,10 +224,14 @@ def _plane(mixture: Mixture) -> Expectation | None:
     mean, deviation = np.asarray(normal.mean), np.sqrt(np.asarray(normal.variance))
     low, high = (mean - _REACH * deviation).min(axis=0), (mean + _REACH * deviation).max(axis=0)
     axes = [np.linspace(low[i], high[i], _SIDE) for i in range(2)]
-    wrong = eqx.filter_jit(lambda x: _missed(mixture, x))
-    total = sum(
-        float(wrong(np.stack(np.broadcast_arrays(one, axes[1]), axis=-1))) for one in axes[0][:, None]
-    )
+
+    @eqx.filter_jit
+    def rows(first: Array, second: Array) -> Array:
+        return jax.lax.map(
+            lambda one: _missed(mixture, jnp.stack([jnp.full_like(second, one), second], axis=-1)), first
+        )
+
+    total = np.asarray(rows(*map(jnp.asarray, axes)), np.float64).sum()
     value = jnp.asarray(total * np.prod((high - low) / (_SIDE - 1)))
     return Expectation(value, jnp.zeros_like(value), "quadrature")
 
