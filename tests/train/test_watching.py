@@ -1,7 +1,7 @@
 """The best checkpoint and early stopping by any number, and callbacks that stop a run or change its rate."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,9 @@ import pytest
 
 from chainrule import models, nn
 from chainrule.core.errors import ArgumentError
-from chainrule.data import Data, Schema
+from chainrule.core.types import Key, Scalar
+from chainrule.data import Batch, Data, Schema
+from chainrule.models.protocol import Metrics, Model
 from chainrule.models.wrapping.metrics import resolved
 from chainrule.train import Moment, Run, events, fit, resume, scores
 from chainrule.train.callbacks import named
@@ -212,3 +214,25 @@ def test_a_user_is_told_that_micro_batches_are_normalised_by_themselves(tmp_path
         noticed = [event.text for event in heard if isinstance(event, events.Noticed)]
         assert len(noticed) == expected
         assert ("micro-batch of 4 by itself" in (run.path / "log.txt").read_text()) == bool(expected)
+
+
+@final
+class _Unsure(Model):
+    """A model whose losses differ by chance."""
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        raise NotImplementedError
+
+    def loss_resolution(self) -> float:
+        return 0.1
+
+
+def test_of_losses_that_differ_by_chance_the_latest_is_best_and_small_steps_back_do_not_add_up() -> None:
+    watched, model = Watched("loss", -1, predicted=False), _Unsure()
+    journal: dict[str, Any] = {"best": {}, "lowest": {}}
+    taken = [
+        watched.takes(journal, {"loss": loss}, step, 0.0, model)
+        for step, loss in enumerate([1.0, 0.5, 0.55, 0.59, 0.65, 0.45])
+    ]
+    assert taken == [True, True, True, True, False, True]
+    assert journal["lowest"] == {"loss": 0.45, "step": 5}

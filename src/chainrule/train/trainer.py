@@ -58,6 +58,7 @@ class Trainer:
         """Why the run ends as it was asked to before the last step: early stopping, or a limit of time."""
         self.journal: dict[str, Any] = {
             "best": {},
+            "lowest": {},
             "stale": 0,
             "pending": {},
             "rollbacks": 0,
@@ -281,7 +282,7 @@ class Trainer:
         self.notify(events.Logged(step, "val", values))
         # What an algorithm converges to is its answer, whatever came by on the way.
         own = isinstance(self.stepper, Iterations)
-        if own or self.watched.improves(values, self.journal["best"], self.config.stopping.min_delta):
+        if self.watched.takes(self.journal, values, step, self.config.stopping.min_delta, model) or own:
             name = self.watched.name
             self.journal["best"] = {"loss": values["loss"], name: values[name], "step": step}
             self.journal["stale"] = 0

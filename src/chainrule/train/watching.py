@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import numpy as np
@@ -86,6 +86,21 @@ class Watched:
             found = _judged(model, data, key, config.eval_examples, top_of(self.name))
             values[self.name] = found[self.name]
         return values
+
+    def takes(
+        self, journal: dict[str, Any], values: Mapping[str, float], step: int, least: float, model: Model
+    ) -> bool:
+        """Whether a step is the best so far, or as good up to chance; the lowest so far is kept beside it.
+
+        Measured from the lowest of all, so that steps that are each a little worse do not add up.
+        """
+        lowest = journal["lowest"] or dict(journal["best"])
+        if self.improves(values, lowest, least):
+            journal["lowest"] = {self.name: values[self.name], "step": step}
+            return True
+        journal["lowest"] = lowest
+        chance = model.loss_resolution() if self.name == "loss" else 0.0
+        return chance > 0 and self.improves(values, lowest, -chance)
 
     def improves(self, values: Mapping[str, float], best: Mapping[str, float], least: float) -> bool:
         """Whether these values are better than the best so far, by more than `least`."""

@@ -241,6 +241,10 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
         """What the game is judged by."""
         return "kernel distance"
 
+    def loss_resolution(self) -> float:
+        """About what the distance varies by between samples of a few hundred examples of one distribution."""
+        return 5e-4
+
     def log_prob(self, x: Array) -> Array:
         """Raises: the model is implicit."""
         del x

@@ -22,5 +22,12 @@ class Model(eqx.Module):
         """Default: empty, a number without one; otherwise what the loss is measured in."""
         return ""
 
+    def loss_resolution(self) -> float:
+        """Default: every difference counts; otherwise one of validation losses that may well be chance.
+
+        Among checkpoints whose losses differ by less, the latest is the best.
+        """
+        return 0.0
+
 
 __all__ = ["Metrics", "Model"]
