@@ -82,10 +82,10 @@ def _planes(real: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 
 def _dot(canvas: np.ndarray, points: np.ndarray, middle: np.ndarray, half: float, colour: np.ndarray) -> None:
-    place = np.rint((points - middle) / half * (_SIDE / 2) + _SIDE / 2).astype(int)
+    at = np.rint((points - middle) / half * (_SIDE / 2) + _SIDE / 2).astype(int)
     for down in (0, 1):
         for right in (0, 1):
-            x, y = place[:, 0] + right, _SIDE - 1 - place[:, 1] + down
+            x, y = at[:, 0] + right, _SIDE - 1 - at[:, 1] + down
             inside = (x >= 0) & (x < _SIDE) & (y >= 0) & (y < _SIDE)
             canvas[y[inside], x[inside]] = colour
 
