@@ -46,7 +46,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("chainrule train from=po", ["from=poems "]),
         ("chainrule resume poems shuf", ["shuffle="]),
         ("chainrule predict poems fil le", ["level="]),
-        ("chainrule score poems s", ["split=", "stride="]),
+        ("chainrule score poems s", ["samples=", "split=", "stride="]),
         ("chainrule score poems split=t", ["split=test ", "split=train "]),
         ("chainrule sample poems te", ["temperature=", "text="]),
         ("chainrule sample photos-cnn-001 te", ["text="]),

@@ -21,6 +21,7 @@ CLOSED_FORMS = {
     "relu": lambda x: np.maximum(x, 0),
     "relu6": lambda x: np.clip(x, 0, 6),
     "leaky-relu": lambda x: np.where(x > 0, x, 0.01 * x),
+    "leaky-relu-0.2": lambda x: np.where(x > 0, x, 0.2 * x),
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "tanh": np.tanh,
     "sigmoid": scipy.special.expit,

@@ -65,7 +65,8 @@ class WideTriangle(eqx.Module):
 def doubled(function: Callable[..., Any], *arguments: Any, dtype: Any) -> Any:
     """What a function of trees gives when all it computes is in double precision; floating results are of this type.
 
-    It may be called inside compiled code of any precision, and has derivatives in reverse mode, likewise computed.
+    It may be called inside compiled code of any precision, and has derivatives in reverse mode, likewise computed;
+    where double precision is on, in every mode.
 
     >>> float(doubled(lambda x: (1 + x) - 1, jnp.float32(1e-10), dtype=jnp.float32)) > 0
     True
@@ -74,6 +75,9 @@ def doubled(function: Callable[..., Any], *arguments: Any, dtype: Any) -> Any:
 
     def inner(wide: Any) -> Any:
         return function(*eqx.combine(wide, rest))
+
+    if jax.config.jax_enable_x64:  # type: ignore[attr-defined]  # nothing to switch on
+        return _cast(inner(_cast(arrays, jnp.float64)), dtype)
 
     @jax.custom_vjp
     def call(arrays: Any) -> Any:

@@ -42,9 +42,12 @@ def explain(
 def _setting(loc: tuple[int | str, ...], schema: type[pydantic.BaseModel]) -> str:
     """The name of a setting from where an error is, without the kind of value that was tried there."""
     known = set(setting_names(schema))
-    parts = [str(part) for part in loc]
-    prefixes = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
-    return next((name for name in prefixes if name in known), prefixes[0] if prefixes else "")
+    names = [".".join(map(str, loc[:count])) for count in range(len(loc) + 1)]
+    longest = max((count for count, name in enumerate(names) if name in known), default=len(loc))
+    entries = [
+        str(part) for part in loc[longest:] if isinstance(part, int)
+    ]  # of a setting with several values
+    return ".".join([names[longest], *entries])
 
 
 def setting_names(schema: type[pydantic.BaseModel]) -> list[str]:

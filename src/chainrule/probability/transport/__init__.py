@@ -7,6 +7,7 @@ from chainrule.probability.transport.sinkhorn import (
     entropic,
     entropic_to_itself,
     sinkhorn_divergence,
+    usual_epsilon,
 )
 from chainrule.probability.transport.sliced import sliced_wasserstein
 
@@ -17,5 +18,6 @@ __all__ = [
     "entropic_to_itself",
     "sinkhorn_divergence",
     "sliced_wasserstein",
+    "usual_epsilon",
     "wasserstein_1d",
 ]

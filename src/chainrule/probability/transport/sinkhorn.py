@@ -67,7 +67,7 @@ def sinkhorn_divergence(x: Any, y: Any, epsilon: float | None = None) -> Diverge
             raise ArgumentError(f"sinkhorn_divergence: {name} has entries that are not finite")
     first, second = jnp.asarray(one), jnp.asarray(other)
     if epsilon is None:
-        epsilon = max(_SHARE * _mean_cost(one, other), float(np.finfo(np.float32).tiny))
+        epsilon = usual_epsilon(one, other)
     if not epsilon > 0:
         raise ArgumentError(f"epsilon={epsilon}: the weight of the entropy is positive")
     plans = (entropic(first, second, epsilon), *(entropic_to_itself(a, epsilon) for a in (first, second)))
@@ -87,6 +87,11 @@ def _mean_cost(x: np.ndarray, y: np.ndarray) -> float:
     first, second = (np.asarray(points, np.float64) for points in (x, y))
     spread = first.var(axis=0).sum() + second.var(axis=0).sum()
     return float(spread + np.square(first.mean(axis=0) - second.mean(axis=0)).sum())
+
+
+def usual_epsilon(x: Float[np.ndarray, "some dim"], y: Float[np.ndarray, "others dim"]) -> float:
+    """A twentieth of the mean squared distance, and never zero."""
+    return max(_SHARE * _mean_cost(x, y), float(np.finfo(np.float32).tiny))
 
 
 @jax.jit
@@ -163,4 +168,5 @@ __all__ = [
     "entropic",
     "entropic_to_itself",
     "sinkhorn_divergence",
+    "usual_epsilon",
 ]

@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from chainrule.probability.transport import sinkhorn_divergence, sliced_wasserstein
+from chainrule.probability.transport import sinkhorn_divergence, sliced_wasserstein, usual_epsilon
 from chainrule.train.generation.features import Examples
 
 _MOST = 1000
@@ -33,8 +33,13 @@ class HeldOutRows:
         return sinkhorn_divergence(self._sets[0], self._rows).epsilon
 
     def sinkhorn(self, samples: Examples) -> float:
-        """Sinkhorn divergence of samples from the rows, in squares of their units."""
-        return sinkhorn_divergence(self._some(samples), self._rows, self._epsilon).value
+        """Sinkhorn divergence of samples from the rows, in squares of their units.
+
+        Samples that are far off need a larger epsilon: beside their distances that of real rows is next to nothing.
+        """
+        some = self._some(samples)
+        epsilon = max(self._epsilon, usual_epsilon(some, self._rows) / 2)
+        return sinkhorn_divergence(some, self._rows, epsilon).value
 
     def sliced(self, samples: Examples) -> float:
         """Sliced 2-Wasserstein distance of samples from the rows, in their units."""

@@ -48,9 +48,7 @@ def run(built: tuple[Data, Any], tmp_path_factory: pytest.TempPathFactory) -> cr
 def test_it_keeps_what_every_model_promises(built: tuple[Data, Any], run: cr.Run) -> None:
     data, model = built
     batch = checks.examples(data)
-    # Of several classes the integral is differentiated with its points held where they are.
-    held = "the points of the quadrature do not move" if len(data.schema.classes) > 2 else ""
-    checks.check_gradient(model, batch, held)
+    checks.check_gradient(model, batch, "")
     checks.check_state(model, batch)
     checks.check_order(model, batch)
     checks.check_learns(model, run, batch)
