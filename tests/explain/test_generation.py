@@ -11,9 +11,9 @@ from chainrule import data, models, report
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments, probes
-from chainrule.probability.interpolation import between
 from chainrule.explain.probes.samplers import _near
 from chainrule.models.diffusion.samplers import on_host
+from chainrule.probability.interpolation import between
 from chainrule.train import Run, fit
 
 

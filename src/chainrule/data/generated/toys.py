@@ -130,7 +130,6 @@ TOYS = {
 }
 
 
-
 @final
 @dataclass(frozen=True)
 class Modes:

@@ -11,9 +11,9 @@ from chainrule.core.pictures import Images, Lines, Picture
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.probability.interpolation import between
 from chainrule.explain.protocol import Count, Outcome, Probe, Settings
 from chainrule.models.protocol import CanInvert, Model
+from chainrule.probability.interpolation import between
 from chainrule.train import Run
 
 _SHOWN = 8

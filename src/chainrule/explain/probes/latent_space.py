@@ -16,9 +16,9 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.explain.methods import code_space
-from chainrule.probability.interpolation import between
 from chainrule.explain.protocol import Count, Outcome, Probe, Settings
 from chainrule.models.protocol import CanDecode, CanEncode, HasLatents, Model
+from chainrule.probability.interpolation import between
 from chainrule.train import Run
 
 _AT_ONCE = 512
