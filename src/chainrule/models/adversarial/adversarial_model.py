@@ -243,7 +243,7 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
 
     def loss_resolution(self) -> float:
         """About what the distance varies by between samples of a few hundred examples of one distribution."""
-        return 5e-4
+        return 2e-3
 
     def log_prob(self, x: Array) -> Array:
         """Raises: the model is implicit."""
