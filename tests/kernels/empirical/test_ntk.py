@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from chainrule import data, models
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive.memory_budget import MemoryBudgetError
 from chainrule.kernels.empirical import empirical_ntk, layer_shares, ntk_by_layer, ntk_plan, ntk_product
 from chainrule.kernels.empirical.structure import structure_of
@@ -88,6 +88,34 @@ def test_each_layer_of_a_dense_network_adds_the_product_of_what_goes_in_and_what
     whole = np.trace(np.asarray(empirical_ntk(network, weights, x, route="structured")))
     assert shares["1"] == pytest.approx(np.trace(parts["1"]) / whole)
     assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_functions_with_a_rule_for_reverse_mode_alone_have_the_routes_that_go_backward() -> None:
+    @jax.custom_vjp
+    def bent(x: Any) -> Any:
+        return jnp.tanh(x)
+
+    bent.defvjp(lambda x: (jnp.tanh(x), jnp.tanh(x)), lambda y, slope: ((1 - y**2) * slope,))
+    w, x = examples(1, (3, 2), seed=7)[0], examples(4, (3,))
+    expected = empirical_ntk(lambda w, x: jnp.tanh(x @ w), w, x, route="jacobian")
+    np.testing.assert_allclose(empirical_ntk(lambda w, x: bent(x @ w), w, x), expected, rtol=1e-10)
+    with pytest.raises(CapabilityError, match=r'reverse mode alone(.|\n)*route="jacobian"'):
+        empirical_ntk(lambda w, x: bent(x @ w), w, x, route="products")
+    with pytest.raises(CapabilityError, match=r"reverse mode alone(.|\n)*empirical_ntk"):
+        ntk_product(lambda w, x: bent(x @ w), w, x)
+
+
+def test_machines_on_kernels_have_a_kernel_in_single_precision_too() -> None:
+    with jax.enable_x64(False):
+        moons = data.load("moons")
+        model = models.build("nngp", moons, depth=1, points=20)
+        x = moons.train.batch(np.arange(3)).x
+        found = {
+            route: np.asarray(empirical_ntk(model, None, x, route=route)) for route in ("auto", "structured")
+        }
+    expected = empirical_ntk(widened(model), None, widened(x), route="products")
+    np.testing.assert_allclose(found["auto"], expected, rtol=1e-5)
+    np.testing.assert_allclose(found["structured"], expected, rtol=1e-5)
 
 
 def test_a_linear_model_has_the_inner_product_of_its_features() -> None:

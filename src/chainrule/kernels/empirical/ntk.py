@@ -20,7 +20,15 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Tree
 from chainrule.kernels.empirical.planning import KernelPlan, plan
 from chainrule.kernels.empirical.routes import ROUTES, ByStructure, LayerByLayer, Route
-from chainrule.kernels.empirical.subjects import Arrays, Subject, Where, count, prepared, rows
+from chainrule.kernels.empirical.subjects import (
+    Arrays,
+    Subject,
+    Where,
+    count,
+    no_forward_mode,
+    prepared,
+    rows,
+)
 from chainrule.kernels.precision import traced
 
 Output: TypeAlias = str | int
@@ -168,6 +176,8 @@ def ntk_product(
     right = left if y is None else rows("ntk_product", "y", y)
     outputs = jax.eval_shape(subject.outputs, arrays.chosen, arrays.others, right)
     size = None if block is None else whole("ntk_product", "block", block)
+    if not subject.has_forward_mode(arrays, left):
+        raise no_forward_mode("ntk_product", "take the matrix: empirical_ntk(f, params, x, y) @ v")
 
     @jax.jit
     def product(arrays: Arrays, left: Tree, right: Tree, v: Array) -> Array:

@@ -16,7 +16,7 @@ from chainrule.core.formatting import memory_size
 from chainrule.core.types import Tree
 from chainrule.derive.memory_budget import check_output, parse, refuse
 from chainrule.kernels.empirical.routes import ByProducts, Route
-from chainrule.kernels.empirical.subjects import Arrays, Subject, count
+from chainrule.kernels.empirical.subjects import Arrays, Subject, count, no_forward_mode
 
 PER_BYTE = 10.0
 """Operations that a processor does in the time in which it moves a byte, roughly, on CPUs and GPUs."""
@@ -77,8 +77,12 @@ def plan(
     routes: Sequence[Route],
     memory: str | int | None = None,
 ) -> KernelPlan:
-    """The cheapest of these routes that fits the budget; refused where nothing fits."""
+    """The cheapest of these routes that the function has and that fits the budget; refused where there is none."""
     budget = parse("empirical_ntk", memory)
+    if not subject.has_forward_mode(arrays, x):
+        routes = [route for route in routes if not route.goes_forward]
+        if not routes:
+            raise no_forward_mode('empirical_ntk(route="products")', 'use route="jacobian"')
     outputs = jax.eval_shape(subject.outputs, arrays.chosen, arrays.others, x)
     n, m = count(x), count(x if y is None else y)
     check_output(

@@ -30,6 +30,8 @@ class Route(abc.ABC):
     """A way of computing one block of a kernel, in traced code."""
 
     name: str
+    goes_forward: bool = False
+    """Whether it needs derivatives in forward mode."""
 
     @abc.abstractmethod
     def tile(self, subject: Subject, arrays: Arrays, x: Tree, y: Tree | None, *, full: bool) -> Block:
@@ -80,6 +82,7 @@ class ByProducts(Route):
     """One gradient at a time, pushed forward through all rows: forward over reverse mode."""
 
     name = "products"
+    goes_forward = True
 
     def tile(self, subject: Subject, arrays: Arrays, x: Tree, y: Tree | None, *, full: bool) -> Block:
         """The kernel column by column and output by output."""

@@ -8,6 +8,7 @@ product or convolution, perhaps after a reshaping or a constant factor. Any othe
 Reference: Novak, Sohl-Dickstein and Schoenholz, Fast finite width neural tangent kernel, ICML 2022, arXiv:2206.08720.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +18,14 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from chainrule.core.types import Array, Float
-from chainrule.derive.jaxprs.equations import inline, is_literal, is_plain_call, program_of, without_dead_code
+from chainrule.derive.jaxprs.equations import (
+    inline,
+    inner_programs,
+    is_literal,
+    is_plain_call,
+    program_of,
+    without_dead_code,
+)
 
 _ISOMETRIES = frozenset(("reshape", "transpose", "squeeze", "copy", "neg", "rev"))
 
@@ -164,7 +172,18 @@ def _done(equation: Any, values: dict[Any, Any]) -> list[Any]:
     """The results of one equation, with whatever rules of differentiation it has."""
     names = list(dict.fromkeys(atom for atom in equation.invars if not is_literal(atom)))
     alone = program_of([], [], names, equation.outvars, [equation])
-    return list(jaxpr_as_fun(alone)(*(values[name] for name in names)))
+    # What a function computes in double precision inside of single stays so.
+    wide = any(map(_has_wide_values, inner_programs(equation)))
+    with jax.enable_x64(True) if wide else contextlib.nullcontext():
+        return list(jaxpr_as_fun(alone)(*(values[name] for name in names)))
+
+
+def _has_wide_values(program: ClosedJaxpr) -> bool:
+    return any(
+        any(getattr(out.aval, "dtype", None) == jnp.float64 for out in equation.outvars)
+        or any(map(_has_wide_values, inner_programs(equation)))
+        for equation in program.eqns
+    )
 
 
 def _scale(meeting: Meeting, read: Callable[[Any], Any]) -> Array:

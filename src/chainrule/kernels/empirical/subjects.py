@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core import tree
-from chainrule.core.errors import ArgumentError, spell, suggest
+from chainrule.core.errors import ArgumentError, CapabilityError, spell, suggest
 from chainrule.core.types import Array, Float, Tree
+from chainrule.derive.jaxprs.equations import inner_programs
 from chainrule.nn.matrices import GivesLogits
 from chainrule.nn.native.availability import without_native
 from chainrule.nn.sequential import StatefulNetwork, running_statistics
@@ -79,6 +80,10 @@ class Subject:
             )
         return flat[:, [self.output]]
 
+    def has_forward_mode(self, arrays: "Arrays", x: Tree) -> bool:
+        """Whether no part of the function has a rule for reverse mode alone."""
+        return not _has_reverse_rule(jax.make_jaxpr(self.outputs)(arrays.chosen, arrays.others, x))
+
     def single(self, chosen: Sequence[Array], others: Sequence[Array], one: Tree) -> Float[Array, " outputs"]:
         """The outputs of one example."""
         return self.outputs(chosen, others, jax.tree.map(lambda a: a[None], one))[0]
@@ -100,6 +105,22 @@ class Arrays:
 
 
 jax.tree_util.register_dataclass(Arrays, ["chosen", "others"], [])
+
+
+def no_forward_mode(where: str, remedy: str) -> CapabilityError:
+    """The error for what goes forward through a function that cannot."""
+    return CapabilityError(
+        f"{where} needs forward mode, and the function has a rule for reverse mode alone (jax.custom_vjp)",
+        remedy=remedy,
+    )
+
+
+def _has_reverse_rule(program: Any) -> bool:
+    return any(
+        equation.primitive.name.startswith("custom_vjp")
+        or any(map(_has_reverse_rule, inner_programs(equation)))
+        for equation in program.jaxpr.eqns
+    )
 
 
 def prepared(
@@ -201,4 +222,4 @@ def count(batch: Tree) -> int:
     return int(jax.tree.leaves(batch)[0].shape[0])
 
 
-__all__ = ["Arrays", "Subject", "Where", "count", "prepared", "rows"]
+__all__ = ["Arrays", "Subject", "Where", "count", "no_forward_mode", "prepared", "rows"]

@@ -10,7 +10,7 @@ import abc
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
+from typing import Annotated, Any, Literal, Self
 
 import equinox as eqx
 import jax
@@ -34,8 +34,9 @@ from chainrule.kernels.regression import FittedRidge, KernelRidge
 from chainrule.kernels.wide import Wide, doubled
 from chainrule.models.kernel import keeping
 from chainrule.models.kernel import wide_pictures as pictures
-from chainrule.models.kernel.settings import kept, rows
+from chainrule.models.kernel.settings import Kept, kept, rows
 from chainrule.models.protocol import (
+    Config,
     HasLogits,
     HasOwnTraining,
     HasPictures,
@@ -43,51 +44,6 @@ from chainrule.models.protocol import (
     as_prediction,
     supervised_loss,
 )
-
-Architecture = Annotated[
-    Literal["dense", "convolutional"],
-    Field(
-        description="layers of the network; convolutional ones are for images and slide a window over them"
-    ),
-]
-Depth = Annotated[int, Field(ge=1, le=100, description="hidden layers")]
-WideActivation = Annotated[
-    Literal[
-        "relu",
-        "leaky_relu",
-        "abs",
-        "erf",
-        "gelu",
-        "sin",
-        "cos",
-        "tanh",
-        "sigmoid",
-        "silu",
-        "softplus",
-        "gaussian",
-    ],
-    Field(description="nonlinearity after every hidden layer"),
-]
-WeightStd = Annotated[
-    float,
-    Field(gt=0, le=100, description="standard deviation of weights, times the root of the inputs of a unit"),
-]
-BiasStd = Annotated[float, Field(ge=0, le=100, description="standard deviation of biases")]
-WindowSize = Annotated[int, Field(ge=1, le=99, description="architecture=convolutional: pixels of a side")]
-Gather = Annotated[
-    Literal["flatten", "pool"],
-    Field(
-        description="architecture=convolutional: what becomes of positions at the end; pool averages them, which no "
-        "longer sees where things are and costs the square of the positions"
-    ),
-]
-Ridge = Annotated[
-    Annotated[float, Field(ge=0)] | Literal["auto"],
-    Field(
-        description="added to the diagonal of the kernel, in units of its mean: variance of noise; auto: the best at "
-        "predicting every example from the others"
-    ),
-]
 
 MOST = {"dense": 5000, "convolutional": 500}
 """Training examples that are kept unless told, by architecture: what takes about a minute on two cores."""
@@ -101,22 +57,50 @@ _LIVE = 8
 """Arrays of the size of the kernel that are alive at once, about."""
 
 
-@runtime_checkable
-class WideSettings(Protocol):
-    """What settings of all these models have."""
+class WideConfig(Config, abc.ABC):
+    """Settings of networks of infinite width."""
 
-    architecture: str
-    depth: int
-    activation: str
-    weight_std: float
-    bias_std: float
-    window: int
-    gather: Any
-    ridge: Any
-    points: Any
+    architecture: Literal["dense", "convolutional"] = Field(
+        "dense",
+        description="layers of the network; convolutional ones are for images and slide a window over them",
+    )
+    depth: int = Field(3, ge=1, le=100, description="hidden layers")
+    activation: Literal[
+        "relu",
+        "leaky_relu",
+        "abs",
+        "erf",
+        "gelu",
+        "sin",
+        "cos",
+        "tanh",
+        "sigmoid",
+        "silu",
+        "softplus",
+        "gaussian",
+    ] = Field("relu", description="nonlinearity after every hidden layer")
+    weight_std: float = Field(
+        1.4142,
+        gt=0,
+        le=100,
+        description="standard deviation of weights, times the root of the inputs of a unit",
+    )
+    bias_std: float = Field(0.1, ge=0, le=100, description="standard deviation of biases")
+    window: int = Field(3, ge=1, le=99, description="architecture=convolutional: pixels of a side")
+    gather: Literal["flatten", "pool"] = Field(
+        "flatten",
+        description="architecture=convolutional: what becomes of positions at the end; pool averages them, which no "
+        "longer sees where things are and costs the square of the positions",
+    )
+    ridge: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+        "auto",
+        description="added to the diagonal of the kernel, in units of its mean: variance of noise; auto: the best at "
+        "predicting every example from the others",
+    )
+    points: Kept = "auto"
 
 
-def network_of(config: WideSettings, schema: Schema) -> InfiniteNetwork:
+def network_of(config: WideConfig, schema: Schema) -> InfiniteNetwork:
     """The network that settings describe, for inputs of this shape."""
     # The same numbers in programs of any precision: a kernel that differs in its last digits is another one to solve.
     weight_std, bias_std = (float(np.float32(value)) for value in (config.weight_std, config.bias_std))
@@ -140,7 +124,7 @@ def network_of(config: WideSettings, schema: Schema) -> InfiniteNetwork:
     )
 
 
-def measured(config: WideSettings, data: Data) -> Mapping[str, Any]:
+def measured(config: WideConfig, data: Data) -> Mapping[str, Any]:
     """How many training examples are kept; a network that does not fit the data is refused."""
     if config.architecture == "convolutional" and len(data.schema.shape) not in (2, 3):
         raise ArgumentError(
@@ -184,13 +168,14 @@ class WideNetwork(HasOwnTraining, HasLogits, HasPictures):
 
     @staticmethod
     @abc.abstractmethod
-    def chosen(state: KernelState) -> Array:
-        """The kernel of the two that this model goes by."""
-
-    @staticmethod
-    @abc.abstractmethod
     def tangent() -> bool:
-        """Whether it is the tangent kernel."""
+        """Whether its kernel is the tangent kernel; otherwise it is the covariance of outputs over random weights."""
+
+    def chosen(self, state: KernelState) -> Array:
+        """The kernel of the two that this model goes by."""
+        found = state.ntk if self.tangent() else state.nngp
+        assert found is not None  # it was asked for
+        return found
 
     @abc.abstractmethod
     def learnt(
@@ -338,16 +323,8 @@ def one_hot(y: np.ndarray, classes: int) -> np.ndarray:
 
 
 __all__ = [
-    "Architecture",
-    "BiasStd",
-    "Depth",
-    "Gather",
-    "Ridge",
-    "WeightStd",
-    "WideActivation",
+    "WideConfig",
     "WideNetwork",
-    "WideSettings",
-    "WindowSize",
     "from_kernels",
     "measured",
     "network_of",
