@@ -1,0 +1,1 @@
+"""Layers of normalizing flows: invertible maps whose change of volume is known."""
