@@ -26,10 +26,10 @@ entry = Entry(
             model={"latent": 50, "width": 200, "depth": 2, "activation": "tanh", "likelihood": "bernoulli"},
             data={"binarize": "dynamic"},
             train={
-                "batch": 100,
-                "epochs": 1000,
+                "batch": 500,
+                "epochs": 3000,
                 "ema": 0.0,
-                "optimizer": {"name": "adam", "lr": 2e-3},
+                "optimizer": {"name": "adam", "lr": 4e-3},
                 "schedule": {"name": "cosine", "warmup": 1000},
             },
         )
