@@ -25,7 +25,13 @@ def timed(
     label: str, model: Model, data: Data, options: Options, **settings: Any
 ) -> tuple[Case, dict[str, str]]:
     """Seconds per step of `fit`, with evaluations and checkpoints out of the way."""
-    still = {**settings, "epochs": None, "eval_every": NEVER, "save_every": NEVER}
+    still = {
+        **settings,
+        "epochs": None,
+        "schedule": {"name": "constant"},  # a warm-up can be longer than what is timed
+        "eval_every": NEVER,
+        "save_every": NEVER,
+    }
     steps = 60 if jax.default_backend() == "cpu" else 2000
     ours = Local(
         "chainrule",
