@@ -6,6 +6,7 @@ and never what a model is called. All methods take a leading batch axis; data co
 source, which knows the way back.
 """
 
+from chainrule.models.protocol.auditing import HasAudit
 from chainrule.models.protocol.codebooks import HasCodebook
 from chainrule.models.protocol.criteria import Criterion, LossSettings
 from chainrule.models.protocol.denoising import (
@@ -139,6 +140,7 @@ __all__ = [
     "HasAlignment",
     "HasAnnealedLoss",
     "HasAttention",
+    "HasAudit",
     "HasBound",
     "HasBoundByLevel",
     "HasBoundParts",

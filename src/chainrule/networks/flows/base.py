@@ -1,7 +1,7 @@
 """What every layer of a normalizing flow can do: map codes to data and back, with the change of volume either way.
 
-A flow is `x = T(z)` with z drawn from a simple distribution. `forward` generates, `inverse` normalises; each gives, with
-its value, `log |det d output / d input|` of its own direction for every example, so that along a chain they add up:
+A flow is `x = T(z)` with z drawn from a simple distribution. `forward` generates, `inverse` normalises; each gives,
+with its value, `log |det d output / d input|` of its own direction for every example, so that a chain adds them up:
 
     log p(x) = log p_z(T⁻¹(x)) + log |det J_{T⁻¹}(x)|
 
@@ -61,7 +61,7 @@ class Bijection(eqx.Module):
         return self.inverse(x, condition)
 
     def trained_inverse(self, x: Events, condition: Conditions, key: Key) -> tuple[Mapped, Self]:
-        """Default: `inverse_estimate`, and the layer itself; otherwise with its running averages moved on by a batch."""
+        """Default: `inverse_estimate`, and the layer itself; otherwise with running averages moved on by a batch."""
         return self.inverse_estimate(x, condition, key), self
 
     def started(self, x: Events, condition: Conditions) -> Self:

@@ -1,0 +1,1 @@
+"""Normalizing flows: invertible models with exact densities, draws and codes."""

@@ -1,0 +1,254 @@
+"""Normalizing flows as models: a bijection between data and codes, and a distribution of the codes.
+
+`log p(x) = log p_z(T⁻¹(x)) + log |det J_{T⁻¹}(x)|`: density, draws and codes all are exact. What differs between models
+of the family is the bijection; everything else is here. A flow may be told a class, labels or numbers beside each
+example. They are left out now and then in training, so that examples can be drawn and judged without.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, Self, TypeVar, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.pictures import Picture
+from chainrule.core.types import Array, Float, Key, Scalar, Tree
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.models.flow import pictures
+from chainrule.models.flow.settings import FlowConfig
+from chainrule.models.protocol import (
+    CanDecode,
+    CanEncode,
+    CanSample,
+    HasAudit,
+    HasDensity,
+    HasPictures,
+    HasSampleCaption,
+    HasScores,
+    HasState,
+    Metrics,
+    Scored,
+)
+from chainrule.networks import units
+from chainrule.networks.condition_values import values
+from chainrule.networks.conditions import ClassEncoder, ConditionEncoder, class_numbers
+from chainrule.networks.flows import checking
+from chainrule.networks.flows.audit import audit
+from chainrule.networks.flows.base import Bijection
+from chainrule.networks.flows.base_laws import BaseLaw
+from chainrule.networks.flows.findings import Audit
+from chainrule.networks.flows.normalization import held
+
+_FIRST = 2048
+"""Training examples that say where layers begin."""
+
+
+class Drawn(NamedTuple):
+    """Draws of a flow, with what one pass tells of them."""
+
+    x: Array
+    """In model units."""
+    log_prob: Float[Array, " batch"]
+    z: Array
+    """The codes they come from."""
+
+
+@final
+class FlowModel(
+    HasSampleCaption, HasDensity, HasState, HasScores, CanEncode, CanDecode, HasAudit, HasPictures, CanSample
+):
+    """`x = T(z)` with codes z from a base distribution, both perhaps given a condition."""
+
+    bijection: Bijection
+    base: BaseLaw
+    condition: ConditionEncoder | None
+    """What it is told of an example, as numbers; none for flows that are told nothing."""
+    config: FlowConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+
+    def __init__(
+        self,
+        bijection: Bijection,
+        base: BaseLaw,
+        condition: ConditionEncoder | None,
+        config: FlowConfig,
+        schema: Schema,
+    ) -> None:
+        if bijection.shape != schema.shape or base.shape != schema.shape:
+            raise ArgumentError(
+                f"a flow of examples of shape {schema.shape} has codes as large as they are; the layers map shape "
+                f"{bijection.shape}, the distribution of codes has {base.shape}",
+                remedy="for codes smaller than examples, train a vae",
+            )
+        self.bijection, self.base, self.condition = bijection, base, condition
+        self.config, self.schema = config, schema
+
+    # ------------------------------------------------------------------ training
+
+    def loss_unit(self) -> str:
+        """That of a log-likelihood."""
+        return "nats per example"
+
+    def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
+        """Mean negative log-density, some conditions left out, and the flow with its running averages moved on."""
+        for_noise, for_condition, for_layers = jax.random.split(key, 3)
+        x = units.dequantized(self.schema, batch.x, for_noise)
+        given = self._encoded(None if self.condition is None else self._kept(batch.y, for_condition), len(x))
+        (z, log_det), moved = self.bijection.trained_inverse(x, given, for_layers)
+        loss, metrics = self._cost(z, log_det, given)
+        return loss, metrics, eqx.tree_at(lambda model: model.bijection, self, moved)
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """The same with running averages in place of moments of the batch, as for any single example."""
+        for_noise, for_condition, for_layers = jax.random.split(key, 3)
+        x = units.dequantized(self.schema, batch.x, for_noise)
+        given = self._encoded(None if self.condition is None else self._kept(batch.y, for_condition), len(x))
+        z, log_det = self.bijection.inverse_estimate(x, given, for_layers)
+        return self._cost(z, log_det, given)
+
+    def state(self) -> Sequence[Tree]:
+        """Running averages, and whatever is held."""
+        return held((self.bijection, self.base))
+
+    def _kept(self, y: Any, key: Key) -> Array:
+        assert self.condition is not None
+        return self.condition.dropped(y, self.config.condition_dropout, key)
+
+    def _cost(self, z: Array, log_det: Array, given: Array | None) -> tuple[Scalar, Metrics]:
+        code = -self.base.log_prob(z, given).mean()
+        volume = -log_det.mean()
+        return code + volume, {"code_nats": code, "volume_nats": volume}
+
+    # ------------------------------------------------------------------ density, draws, codes
+
+    def log_prob(self, x: Array, condition: Any = None) -> Float[Array, " batch"]:
+        """Exact log-density of each example, given its condition where one is named."""
+        x = checking.events("log_prob", self.schema.shape, x)
+        given = self._given(condition, len(x))
+        z, log_det = self.bijection.inverse(x, given)
+        return self.base.log_prob(z, given) + log_det
+
+    def encode(self, x: Array, condition: Any = None) -> Float[Array, "batch size"]:
+        """The code of each example, as a vector."""
+        x = checking.events("encode", self.schema.shape, x)
+        z = self.bijection.inverse(x, self._given(condition, len(x))).value
+        return z.reshape(len(z), -1)
+
+    def decode(self, z: Array, condition: Any = None) -> Array:
+        """The example of each code, given as a vector or in the shape of an example."""
+        codes = jnp.asarray(z)
+        if codes.ndim == 2 and codes.shape[1] == self.schema.dimensions:
+            codes = codes.reshape(len(codes), *self.schema.shape)
+        codes = checking.events("decode", self.schema.shape, codes)
+        return self.bijection.forward(codes, self._given(condition, len(codes))).value
+
+    def sample(  # type: ignore[override]  # the options of this model, by name
+        self,
+        key: Key,
+        n: int,
+        *,
+        condition: Annotated[
+            Any,
+            Field(description="class, labels or value, one for all or one for each; none: of all the data"),
+        ] = None,
+        temperature: Annotated[
+            float,
+            Field(
+                ge=0,
+                description="factor on the spread of codes; other than 1 is not the distribution of the model",
+            ),
+        ] = 1.0,
+    ) -> Array:
+        """`n` examples from codes of the base distribution; of data in [0, 1], no entry leaves it."""
+        x = _generated(self, key, n, self._given(condition, n), jnp.asarray(temperature, float))
+        return jnp.clip(x, 0, 1) if units.unit(self.schema) else x
+
+    def sample_caption(self, **options: Any) -> str:
+        """How many passes of the network it takes, one after another, and what the temperature means."""
+        passes = self.bijection.passes.forward
+        warmth = options.get("temperature", 1.0)
+        note = "" if warmth == 1 else f"; at temperature {warmth:g}, not the distribution of the model"
+        return f"{passes} {'pass' if passes == 1 else 'passes'} of the network, one after another{note}"
+
+    def sample_and_log_prob(self, key: Key, n: int, condition: Any = None) -> Drawn:
+        """Examples with their log-densities, in one pass from the codes."""
+        given = self._given(condition, n)
+        z = self.base.draw(key, n, given)
+        x, log_det = self.bijection.forward(z, given)
+        return Drawn(x, self.base.log_prob(z, given) - log_det, z.reshape(n, -1))
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it is told anything of examples."""
+        return self.condition is not None
+
+    def conditions(self, condition: Any, n: int) -> Array:
+        """The conditions of `n` examples: one class, vector or number for all, or one for each."""
+        if self.condition is None:
+            raise CapabilityError(
+                "the flow knows no conditions: it was trained without them",
+                remedy="leave the condition out, or train with conditional=true on data with targets",
+            )
+        if isinstance(self.condition, ClassEncoder):
+            return class_numbers(self.schema, condition, n)
+        return values(self.condition, self.schema, condition, n)
+
+    def _given(self, condition: Any, n: int) -> Array | None:
+        return self._encoded(None if condition is None else self.conditions(condition, n), n)
+
+    def _encoded(self, condition: Array | None, n: int) -> Array | None:
+        """The condition of each of `n` examples as layers read it; none in particular where there is none."""
+        if self.condition is None:
+            return None
+        return self.condition(self.condition.null(n) if condition is None else condition).summary
+
+    # ------------------------------------------------------------------ judgement
+
+    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """With conditions, what examples cost given theirs."""
+        if self.condition is None:
+            return {}
+        x = units.dequantized(self.schema, batch.x, key)
+        given = self._encoded(batch.y, len(x))
+        z, log_det = self.bijection.inverse(x, given)
+        nats = -self.base.log_prob(z, given) - log_det
+        return {"nll_given_condition": Scored(nats, f"nats of {units.described(self.schema)}")}
+
+    def audit(self, x: Array, key: Key, condition: Any = None) -> Audit:
+        """Whether the map is what it claims to be at these examples: inverse, volumes, total probability."""
+        x = checking.events("audit", self.schema.shape, x)
+        return audit(self.bijection, self.base, x, key, self._given(condition, len(x)))
+
+    def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Codes, what layers do to volumes, and the audit; in the plane also densities and what becomes of a grid."""
+        return pictures.all_of(self, data, key)
+
+
+@eqx.filter_jit
+def _generated(
+    model: FlowModel, key: Key, n: int, given: Array | None, temperature: Float[Array, ""]
+) -> Array:
+    return model.bijection.forward(model.base.draw(key, n, given, temperature), given).value
+
+
+_Model = TypeVar("_Model", bound=FlowModel)
+
+
+def started(model: FlowModel, data: Data) -> FlowModel:
+    """The flow that training begins with: layers whose start the data say are set by some training examples."""
+    few = np.unique(np.linspace(0, len(data.train) - 1, _FIRST).astype(int))
+    batch = data.train.batch(few)
+    x = units.dequantized(model.schema, jnp.asarray(batch.x, jnp.float32), jax.random.key(0))
+    given = None
+    if model.condition is not None:
+        given = model.condition(jnp.asarray(batch.y)).summary
+    return eqx.tree_at(lambda m: m.bijection, model, model.bijection.started(x, given))
+
+
+__all__ = ["Drawn", "FlowModel", "started"]

@@ -1,0 +1,91 @@
+"""Settings that the flows of the family share, and what follows from them: conditions, distributions of codes."""
+
+from typing import Literal
+
+import jax.numpy as jnp
+from pydantic import Field
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Key
+from chainrule.data.schema import Schema
+from chainrule.models.protocol import Config
+from chainrule.networks.conditions import ConditionEncoder, condition_encoder
+from chainrule.networks.flows.base_laws import (
+    BaseLaw,
+    DiagonalNormal,
+    FixedLaw,
+    FullNormal,
+    MixtureOfNormals,
+    StandardNormal,
+    StudentLaw,
+)
+from chainrule.probability.distributions import Independent, Logistic
+
+
+class FlowConfig(Config):
+    """Settings of every flow."""
+
+    conditional: bool = Field(
+        False, description="tell the flow the target of each example, to be asked for when drawing"
+    )
+    condition_width: int = Field(32, ge=1, description="conditional: numbers by which a condition is told")
+    condition_dropout: float = Field(
+        0.1, gt=0, lt=1, description="conditional: share of training examples whose condition is left out"
+    )
+    base: Literal["normal", "diagonal", "full", "student", "logistic", "mixture"] = Field(
+        "normal",
+        description="distribution of codes: standard normal; normal with learned widths (by condition, where there are "
+        "any) or covariance; Student's t; logistic, which is a uniform one behind a logit; a mixture of normals",
+    )
+    components: int = Field(8, ge=1, le=1000, description="base=mixture: normals in it")
+
+
+def encoder(config: FlowConfig, schema: Schema, key: Key) -> ConditionEncoder | None:
+    """The encoder of conditions, where there are any to be told."""
+    if not config.conditional:
+        return None
+    make = condition_encoder(schema)
+    if make is None:
+        raise ArgumentError(
+            f"conditional=true: these {schema.kind} data have no targets to be told",
+            remedy="use conditional=false, or name the column of the targets: target=COLUMN",
+        )
+    return make(config.condition_width, key)
+
+
+def condition_features(config: FlowConfig) -> int:
+    """How many numbers layers are told of an example.
+
+    >>> condition_features(FlowConfig()), condition_features(FlowConfig(conditional=True))
+    (0, 32)
+    """
+    return config.condition_width if config.conditional else 0
+
+
+def base_law(config: FlowConfig, schema: Schema, key: Key) -> BaseLaw:
+    """The distribution of codes that the settings ask for.
+
+    >>> type(base_law(FlowConfig(base="student"), Schema("points", (2,)), jax.random.key(0))).__name__
+    'StudentLaw'
+    """
+    shape = schema.shape
+    if config.base == "diagonal":
+        return DiagonalNormal(shape, condition_features(config))
+    if config.base == "full":
+        if len(shape) != 1:
+            raise ArgumentError(
+                f"base=full: a covariance of examples of shape {shape} is not offered",
+                remedy="use base=diagonal",
+            )
+        return FullNormal((shape[0],))
+    if config.base == "student":
+        return StudentLaw(shape)
+    if config.base == "logistic":
+        each = Logistic(jnp.zeros(shape), jnp.ones(shape))
+        return FixedLaw(Independent(each, len(shape)))
+    if config.base == "mixture":
+        return MixtureOfNormals(shape, config.components, key)
+    return StandardNormal(shape)
+
+
+__all__ = ["FlowConfig", "base_law", "condition_features", "encoder"]

@@ -1,0 +1,19 @@
+"""Invertible models that can be audited."""
+
+import abc
+from typing import Any
+
+from chainrule.core.types import Array, Key
+from chainrule.models.protocol.model import Model
+from chainrule.networks.flows.findings import Audit
+
+
+class HasAudit(Model):
+    """Maps examples to codes of the same size and back, and can show that it does so rightly."""
+
+    @abc.abstractmethod
+    def audit(self, x: Array, key: Key, condition: Any = None) -> Audit:
+        """Inverse, change of volume and total probability at these examples, in model units."""
+
+
+__all__ = ["HasAudit"]

@@ -1,0 +1,161 @@
+"""The audit of a flow: whether its layers are invertible and their changes of volume right, at some examples.
+
+Layer by layer, at the values that reach it: how far there-and-back ends from where it began, whether the volumes of
+both directions cancel, and whether they are those of the Jacobian that automatic differentiation gives. Of the whole
+flow also at codes three deviations out, and the total probability, which is one for a density.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.types import Array, Float, Key
+from chainrule.networks.flows.base import Bijection, Conditions, Events
+from chainrule.networks.flows.base_laws import BaseLaw
+from chainrule.networks.flows.chain import Chain, Frozen, Inverted
+from chainrule.networks.flows.findings import Audit, LayerAudit
+from chainrule.networks.flows.mass import total_mass
+
+LARGEST_JACOBIAN = 64
+"""Events with more entries than this are not differentiated entry by entry."""
+_JACOBIANS = 16
+"""Examples whose Jacobian is computed."""
+_RADIUS = 3.0
+_SINGLE, _DOUBLE = 1e-4, 1e-9
+"""How far off, as a share of values above one, computations in either precision may be."""
+
+
+def audit(
+    bijection: Bijection,
+    base: BaseLaw,
+    x: Events,
+    key: Key,
+    condition: Conditions = None,
+    examples: int = 256,
+) -> Audit:
+    """An audit at no more than this many of the examples.
+
+    >>> from chainrule.networks.flows.base_laws import StandardNormal
+    >>> from chainrule.networks.flows.elementwise import ScaleShift
+    >>> found = audit(ScaleShift((2,), 1.0), StandardNormal((2,)), jnp.ones((4, 2)), jax.random.key(0))
+    >>> found.failures, round(found.whole.largest_log_scale, 4), found.mass.method
+    ([], 1.0, 'grid')
+    """
+    x, condition = x[:examples], None if condition is None else condition[:examples]
+    tolerance = _DOUBLE if x.dtype == jnp.float64 else _SINGLE
+    found, at = [], x
+    every = layers_of(bijection)
+    for number, layer in reversed(list(enumerate(every, 1))):
+        numbers, at = _examined(layer, at, condition)
+        found.append(_summed(f"layer {number}, {layer_name(layer)}", numbers))
+    key_far, key_mass = jax.random.split(key)
+    noise = jax.random.normal(key_far, x.shape, x.dtype)
+    lengths = jnp.sqrt(jnp.square(noise).reshape(len(x), -1).sum(axis=1)).reshape(-1, *(1,) * (x.ndim - 1))
+    outside = bijection.forward(_RADIUS * noise / lengths, condition).value
+    whole = _summed("whole flow", _examined(bijection, x, condition)[0])
+    far = _summed("codes at distance 3", _examined(bijection, outside, condition)[0])
+    mass = total_mass(bijection, base, x, key_mass, condition)
+    return Audit(tuple(reversed(found)), whole, far, mass, tolerance)
+
+
+def layers_of(bijection: Bijection) -> tuple[Bijection, ...]:
+    """The layers of a flow from codes to data, chains within chains written out.
+
+    >>> from chainrule.networks.flows.elementwise import Sigmoid
+    >>> len(layers_of(Chain([Chain([Sigmoid((1,)), Sigmoid((1,))]), Sigmoid((1,))])))
+    3
+    """
+    if not isinstance(bijection, Chain):
+        return (bijection,)
+    return tuple(inner for layer in bijection.layers for inner in layers_of(layer))
+
+
+def layer_name(layer: Bijection) -> str:
+    """What a layer is called, without its wrappings."""
+    while isinstance(layer, Inverted | Frozen):
+        layer = layer.layer
+    return type(layer).__name__
+
+
+class _Numbers(NamedTuple):
+    inverse_error: Array
+    converse_error: Array
+    volume_sum: Array
+    volume_error: Array
+    log_scale: Array
+    condition: Array
+    non_finite: Array
+
+
+@eqx.filter_jit
+def _examined(layer: Bijection, x: Events, condition: Conditions) -> tuple[_Numbers, Events]:
+    z, volume = layer.inverse(x, condition)
+    back, volume_back = layer.forward(z, condition)
+    again, _ = layer.inverse(back, condition)
+    values = jnp.concatenate([one.reshape(-1) for one in (z, back, volume, volume_back)])
+    nothing = jnp.full((), jnp.nan, x.dtype)
+    volume_error, log_scale, ratio = nothing, nothing, nothing
+    if math.prod(layer.shape) <= LARGEST_JACOBIAN:
+        few = x[:_JACOBIANS]
+        jacobians = _jacobians(layer, few, None if condition is None else condition[:_JACOBIANS])
+        singular = jnp.linalg.svd(jacobians, compute_uv=False)
+        volume_error = _share(volume[: len(few)], jnp.linalg.slogdet(jacobians)[1]).max()
+        log_scale = jnp.abs(jnp.log(singular)).max()
+        ratio = (singular[:, 0] / singular[:, -1]).max()
+    numbers = _Numbers(
+        _share(x, back).max(),
+        _share(z, again).max(),
+        _share(volume, -volume_back).max(),
+        volume_error,
+        log_scale,
+        ratio,
+        (~jnp.isfinite(values)).mean(),
+    )
+    return numbers, z
+
+
+def _share(one: Array, other: Array) -> Array:
+    return jnp.abs(one - other) / jnp.maximum(jnp.abs(one), 1)
+
+
+def _jacobians(layer: Bijection, x: Events, condition: Conditions) -> Float[Array, "batch size size"]:
+    """`dz/dx` of each example, by forward mode."""
+
+    def flat(row: Array, given: Array | None) -> Array:
+        told = None if given is None else given[None]
+        return layer.inverse(row.reshape(1, *layer.shape), told).value.reshape(-1)
+
+    rows = x.reshape(len(x), -1)
+    if condition is None:
+        return jax.vmap(jax.jacfwd(lambda row: flat(row, None)))(rows)
+    return jax.vmap(jax.jacfwd(flat))(rows, condition)
+
+
+def _summed(name: str, numbers: _Numbers) -> LayerAudit:
+    return LayerAudit(name, *(float(np.asarray(one)) for one in numbers))
+
+
+def volumes_by_layer(
+    bijection: Bijection, x: Events, condition: Conditions = None
+) -> tuple[Sequence[str], Float[Array, "layers batch"]]:
+    """What each layer adds to `log |det dz/dx|` of each example, in the order in which data pass them, by name."""
+    every = layers_of(bijection)
+    found = []
+    for layer in reversed(every):
+        x, log_det = _inverse(layer, x, condition)
+        found.append(log_det)
+    names = [f"{number} {layer_name(layer)}" for number, layer in enumerate(every, 1)]
+    return names[::-1], jnp.stack(found)
+
+
+@eqx.filter_jit
+def _inverse(layer: Bijection, x: Events, condition: Conditions) -> tuple[Events, Array]:
+    return layer.inverse(x, condition)
+
+
+__all__ = ["LARGEST_JACOBIAN", "audit", "layer_name", "layers_of", "volumes_by_layer"]

@@ -1,0 +1,29 @@
+"""The audit of a flow as a table: a row for each layer, the whole flow and codes far out."""
+
+from chainrule.core.pictures import Table
+from chainrule.networks.flows.findings import Audit, LayerAudit
+
+
+def audit_table(found: Audit) -> Table:
+    """What was found, and what to do where something is off."""
+    parts = (*found.layers, found.whole, found.far)
+    verdict = "; ".join(found.failures) if found.failures else "Nothing is off by more than the tolerance"
+    remedy = f" {found.remedy[0].upper()}{found.remedy[1:]}." if found.failures else ""
+    return Table(
+        "audit",
+        "Audit: inverse and volumes",
+        ["", "|x - T(T⁻¹x)|", "|z - T⁻¹(Tz)|", "volumes", "Jacobian", "log-scale", "condition", "not finite"],
+        [_row(part) for part in parts],
+        caption=f"Largest errors at held-out examples, as a share of values above one; tolerance {found.tolerance:g}. "
+        f"{found.mass.words[0].upper()}{found.mass.words[1:]}. {verdict}.{remedy}",
+    )
+
+
+def _row(part: LayerAudit) -> list[str]:
+    errors = (part.inverse_error, part.converse_error, part.volume_sum, part.volume_error)
+    scales = (part.largest_log_scale, part.condition)
+    shown = [f"{value:.1e}" for value in errors] + [f"{value:.3g}" for value in scales]
+    return [part.name, *("" if text == "nan" else text for text in shown), f"{part.non_finite:.2%}"]
+
+
+__all__ = ["audit_table"]
