@@ -34,9 +34,9 @@ def _tiles(x: Points, *others: Columns) -> tuple[int, tuple[Array, ...]]:
 
 
 def kernel_product(kernel: Kernel, x: Points, right: Columns) -> Columns:
-    """`k(x, x)` times the columns, a tile of rows at a time."""
+    """`k(x, x)` times the columns, a tile of rows at a time, which derivatives compute once more."""
     _, (tiles,) = _tiles(x)
-    found = jax.lax.map(lambda tile: kernel.tile(tile, x) @ right, tiles)
+    found = jax.lax.map(jax.checkpoint(lambda tile: kernel.tile(tile, x) @ right), tiles)
     return found.reshape(-1, right.shape[1])[: len(x)]
 
 
@@ -133,6 +133,22 @@ def conjugate_gradients(
     return Solved(found, jnp.linalg.norm(left, axis=0) / size, step, diagonal, beside)
 
 
+def solution(
+    kernel: Kernel, x: Points, near: Preconditioner, right: Columns, tolerance: float, limit: int
+) -> Columns:
+    """The same solution alone, with derivatives: those of a linear equation, by another solve."""
+
+    def product(columns: Columns) -> Columns:
+        return kernel_product(kernel, x, columns) + near.noise * columns
+
+    def solve(_: Any, columns: Columns) -> Columns:
+        still = jax.lax.stop_gradient((kernel, x, near))
+        return conjugate_gradients(*still, columns, tolerance, min(limit, 10 * len(x))).solution
+
+    found: Columns = jax.lax.custom_linear_solve(product, right, solve, symmetric=True)
+    return found
+
+
 def _tridiagonal(lengths: Array, turns: Array) -> tuple[Array, Array]:
     """Lanczos's matrix from the coefficients of the steps; columns that were done earlier end with ones."""
     there = lengths > 0
@@ -166,4 +182,5 @@ __all__ = [
     "kernel_product",
     "mean_logs",
     "preconditioner",
+    "solution",
 ]

@@ -37,6 +37,8 @@ Kept = Annotated[
 
 SHOWN = 1000
 """Examples whose distances are compared for the median."""
+WITHOUT_SCALE = ("linear", "polynomial")
+"""Names of kernels that have no scale."""
 
 
 def kernel_of(name: str, scale: Any = 1.0, degree: int = 3) -> Kernel:
@@ -74,13 +76,15 @@ def median_distance(data: Data, seed: int = 0) -> float:
     return float(np.median(apart))
 
 
-def kept(points: int | Literal["auto"], data: Data, most: int) -> int:
-    """How many training examples are kept: all, but no more than `most` unless told; more than there are is refused.
-
-    Examples of weight zero are none.
-    """
+def counted(data: Data) -> int:
+    """How many training examples there are; those of weight zero are none."""
     weights = data.train.arrays.get("weight")
-    there = len(data.train) if weights is None else int((np.asarray(weights) > 0).sum())
+    return len(data.train) if weights is None else int((np.asarray(weights) > 0).sum())
+
+
+def kept(points: int | Literal["auto"], data: Data, most: int) -> int:
+    """How many training examples are kept: all, but no more than `most` unless told; more than there are is refused."""
+    there = counted(data)
     if points == "auto":
         return min(there, most)
     if points > there:
@@ -100,10 +104,12 @@ def refuse_weights(name: str, data: Data) -> None:
 
 
 __all__ = [
+    "WITHOUT_SCALE",
     "Degree",
     "Kept",
     "KernelName",
     "Scale",
+    "counted",
     "kept",
     "kernel_of",
     "median_distance",

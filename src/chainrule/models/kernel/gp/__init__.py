@@ -1,6 +1,7 @@
 """Gaussian processes of values and classes."""
 
 from chainrule.models.kernel.gp.building import build
+from chainrule.models.kernel.gp.iterative import IterativeGPRegressor
 from chainrule.models.kernel.gp.model import GPRegressor
 from chainrule.models.kernel.gp.settings import GPConfig, measured, suited
 from chainrule.models.kernel.gp.sparse import SparseGPClassifier, SparseGPRegressor, started
@@ -23,4 +24,11 @@ entry = Entry(
     training={"steps": 1000, "batch": 256, "optimizer": {"name": "adam", "lr": 0.02}},
 )
 
-__all__ = ["GPConfig", "GPRegressor", "SparseGPClassifier", "SparseGPRegressor", "entry"]
+__all__ = [
+    "GPConfig",
+    "GPRegressor",
+    "IterativeGPRegressor",
+    "SparseGPClassifier",
+    "SparseGPRegressor",
+    "entry",
+]

@@ -21,6 +21,7 @@ from chainrule.kernels.gaussian_processes.host import Lower
 from chainrule.kernels.precision import in_double
 
 if TYPE_CHECKING:
+    from chainrule.models.kernel.gp.function import GPFunction
     from chainrule.models.kernel.gp.model import GPRegressor
 
 _GRID = 200
@@ -39,18 +40,18 @@ _REACH = 1.645
 """Standard deviations to either side that hold 90 % of a normal variable."""
 
 
-def all_of(model: "GPRegressor", data: Data) -> Sequence[Picture]:
-    """What these data can show."""
+def all_of(model: "GPFunction", data: Data) -> Sequence[Picture]:
+    """What these data can show of any process that keeps its examples."""
     found: list[Picture] = [hyperparameters(model, data)]
     if model.schema.dimensions <= 100:
         found += [band(model, data, column) for column in _most_relevant(model)]
     scales = column_scales(model)
     if scales is not None:
         found.append(_relevance(model, scales))
-    return [*found, evidence_surface(model), *left_out(model, data)]
+    return [*found, evidence_surface(model)]
 
 
-def column_scales(model: "GPRegressor") -> Float[np.ndarray, " features"] | None:
+def column_scales(model: "GPFunction") -> Float[np.ndarray, " features"] | None:
     """The scale of every column, where each has its own."""
     stationary = _stationary(model.kernel)
     if stationary is None or not stationary.scale.ndim:
@@ -64,13 +65,13 @@ def _stationary(kernel: Kernel) -> Stationary | None:
     return kernel if isinstance(kernel, Stationary) else None
 
 
-def _names(model: "GPRegressor") -> list[str]:
+def _names(model: "GPFunction") -> list[str]:
     count = model.schema.dimensions
     given = list(model.schema.columns)
     return given if len(given) == count else [f"x{i + 1}" if count > 1 else "x" for i in range(count)]
 
 
-def _most_relevant(model: "GPRegressor") -> list[int]:
+def _most_relevant(model: "GPFunction") -> list[int]:
     scales = column_scales(model)
     if scales is None:
         return [0] if model.schema.dimensions == 1 else []
@@ -78,14 +79,14 @@ def _most_relevant(model: "GPRegressor") -> list[int]:
     return np.argsort(-spread / scales, kind="stable")[:_COLUMNS].tolist()
 
 
-def _outputs(model: "GPRegressor", data: Data, values: np.ndarray) -> np.ndarray:
+def _outputs(model: "GPFunction", data: Data, values: np.ndarray) -> np.ndarray:
     """Values of all outputs in the units of the data, one column each."""
     shaped = np.asarray(values, np.float64).reshape(len(values), *model.schema.target_shape)
     back = shaped if data.target_scaling is None else data.target_scaling.inverse(shaped)
     return np.asarray(back).reshape(len(values), -1)
 
 
-def hyperparameters(model: "GPRegressor", data: Data) -> Table:
+def hyperparameters(model: "GPFunction", data: Data) -> Table:
     """What was learnt, in the units of the model and, of variances, in those of the data."""
     unit = 1.0
     if data.target_scaling is not None:
@@ -107,11 +108,11 @@ def hyperparameters(model: "GPRegressor", data: Data) -> Table:
 
 
 @eqx.filter_jit
-def _latent(model: "GPRegressor", x: Array) -> tuple[Array, Array]:
+def _latent(model: "GPFunction", x: Array) -> tuple[Array, Array]:
     return model.latent(x)
 
 
-def band(model: "GPRegressor", data: Data, column: int) -> Lines:
+def band(model: "GPFunction", data: Data, column: int) -> Lines:
     """The first output along one column: the function and a new observation, 90 % of each."""
     points = np.asarray(model.points, np.float64)
     low, high = points[:, column].min(), points[:, column].max()
@@ -150,7 +151,7 @@ def band(model: "GPRegressor", data: Data, column: int) -> Lines:
     )
 
 
-def _relevance(model: "GPRegressor", scales: np.ndarray) -> Bars:
+def _relevance(model: "GPFunction", scales: np.ndarray) -> Bars:
     """How much each column matters: its spread in units of its scale."""
     spread = np.asarray(model.points, np.float64).std(axis=0)
     relevance = spread / scales
@@ -169,7 +170,7 @@ def _relevance(model: "GPRegressor", scales: np.ndarray) -> Bars:
     )
 
 
-def evidence_surface(model: "GPRegressor") -> Scatter:
+def evidence_surface(model: "GPFunction") -> Scatter:
     """The log marginal likelihood over the noise and the scales, around what was learnt."""
     size = min(len(model.points), _EXAMPLES)
     some = np.unique(np.linspace(0, len(model.points) - 1, size).astype(int))

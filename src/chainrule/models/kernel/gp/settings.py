@@ -17,6 +17,7 @@ from chainrule.kernels.data_checks import warn_of_columns
 from chainrule.kernels.gaussian_processes import host
 from chainrule.kernels.gaussian_processes.stochastic import INDUCING
 from chainrule.models.kernel.settings import (
+    WITHOUT_SCALE,
     Degree,
     Kept,
     KernelName,
@@ -30,21 +31,23 @@ from chainrule.models.kernel.settings import (
 from chainrule.models.protocol import Config
 
 MOST = 3000
-"""Training examples that are kept unless told otherwise."""
+"""Training examples that are kept unless told otherwise, and from which an iterative process learns first."""
+MOST_ITERATIVE = 10_000
+"""The same of an iterative process."""
 COLUMNS = 20
 """Entries of an example up to which each has a scale of its own unless told otherwise."""
 SCREENED = 500
 """Training examples on which starts are compared."""
-_WITHOUT_SCALE = ("linear", "polynomial")
 
 
 @final
 class GPConfig(Config):
     """Settings of the Gaussian process."""
 
-    method: Literal["auto", "exact", "sparse"] = Field(
+    method: Literal["auto", "exact", "iterative", "sparse"] = Field(
         "auto",
-        description="exact: values by the whole kernel matrix of the examples that are kept; sparse: values or classes "
+        description="exact: values by the whole kernel matrix of the examples that are kept; iterative: the same by "
+        "conjugate gradients, which never store the matrix, for tens of thousands of them; sparse: values or classes "
         "by inducing inputs, trained by batches of any number of examples; auto: exact for values, sparse for classes",
     )
     kernel: KernelName = "rbf"
@@ -75,6 +78,20 @@ class GPConfig(Config):
         description=f"method=exact: further starts of the search, compared on {SCREENED} examples; the best goes on "
         "with all",
     )
+    rank: int = Field(
+        100,
+        ge=0,
+        le=5000,
+        description="method=iterative: columns of the preconditioner; more of them: fewer steps of conjugate "
+        "gradients, each of which computes the kernels of all pairs",
+    )
+    refinement: int = Field(
+        5,
+        ge=0,
+        le=10_000,
+        description="method=iterative: steps of Adam on the hyper-parameters by all kept examples, after they were "
+        f"learnt from {MOST:,} of them",
+    )
     points: Kept = "auto"
     inducing: Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"] = Field(
         "auto",
@@ -101,19 +118,24 @@ def kernel_from(config: GPConfig, features: int) -> Kernel:
 def has_scales(config: GPConfig, features: int) -> bool:
     """Whether every column has a scale of its own."""
     wanted = features <= COLUMNS if config.ard == "auto" else config.ard
-    return wanted and features > 1 and config.kernel not in _WITHOUT_SCALE
+    return wanted and features > 1 and config.kernel not in WITHOUT_SCALE
 
 
 def suited(config: GPConfig, schema: Schema, examples: int | None) -> Mapping[str, Any]:
     """Which method it is, and whether columns have scales of their own."""
     del examples
     exact = targets.of(schema).has_values
-    if config.method == "exact" and not exact:
+    if config.method in ("exact", "iterative") and not exact:
         raise ArgumentError(
-            "method=exact: classes are learnt by method=sparse",
+            f"method={config.method}: classes are learnt by method=sparse",
             remedy="leave method out, or use method=sparse",
         )
-    if config.ard is True and config.kernel in _WITHOUT_SCALE:
+    if config.method == "iterative" and config.objective != "evidence":
+        raise ArgumentError(
+            f"method=iterative objective={config.objective}: iterations estimate the evidence alone",
+            remedy="leave objective out, or use method=exact",
+        )
+    if config.ard is True and config.kernel in WITHOUT_SCALE:
         raise ArgumentError(
             f"ard=true: kernel={config.kernel} has no scales",
             remedy="use kernel=rbf or a matern, or leave ard out",
@@ -144,16 +166,19 @@ def _inducing(config: GPConfig, data: Data) -> dict[str, Any]:
 
 
 def _points(config: GPConfig, data: Data) -> dict[str, Any]:
-    count = kept(config.points, data, MOST)
-    if count > host.MOST:
+    iterative = config.method == "iterative"
+    most = MOST_ITERATIVE if iterative else MOST
+    count = kept(config.points, data, most)
+    if count > host.MOST and not iterative:
         raise ArgumentError(
             f"points={count}: an exact Gaussian process keeps {host.MOST:,} examples at most",
-            remedy=f"use points={MOST}",
+            remedy="use method=iterative, which stores no matrix of them, or method=sparse, or fewer points",
         )
     if count < len(data.train) and config.points == "auto":
+        power = "second" if iterative else "third"
         warnings.warn(
             f"gp: {count:,} of {len(data.train):,} training examples are kept, drawn at random; points=N keeps more, "
-            "in time that grows with the third power of N",
+            f"in time that grows with the {power} power of N",
             ChainruleWarning,
             stacklevel=3,
         )

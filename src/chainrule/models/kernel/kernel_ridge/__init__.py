@@ -1,6 +1,6 @@
 """Kernel ridge regression."""
 
-from chainrule.models.kernel.kernel_ridge.model import KernelRidgeModel
+from chainrule.models.kernel.kernel_ridge.model import FourierRidgeModel, KernelRidgeModel, build
 from chainrule.models.kernel.kernel_ridge.settings import KernelRidgeConfig, measured
 from chainrule.models.protocol import Entry
 
@@ -8,7 +8,7 @@ entry = Entry(
     name="kernel-ridge",
     summary="Kernel ridge regression: the smoothest function near the targets, in closed form.",
     config=KernelRidgeConfig,
-    build=KernelRidgeModel,
+    build=build,
     kinds=("image", "points", "table"),
     targets=("class", "value"),
     data="digits",
@@ -19,4 +19,4 @@ entry = Entry(
     training={"steps": 1},
 )
 
-__all__ = ["KernelRidgeConfig", "KernelRidgeModel", "entry"]
+__all__ = ["FourierRidgeModel", "KernelRidgeConfig", "KernelRidgeModel", "entry"]

@@ -14,16 +14,13 @@ from chainrule.data.schema import Schema
 from chainrule.kernels import Kernel
 from chainrule.kernels.regression import Searched, search_ridge
 from chainrule.models.kernel import keeping
+from chainrule.models.kernel.approximating import ApproximateConfig, sized
 from chainrule.models.kernel.settings import (
-    Degree,
-    Kept,
-    KernelName,
-    kept,
+    WITHOUT_SCALE,
     kernel_of,
     median_distance,
     rows,
 )
-from chainrule.models.protocol import Config
 
 MOST = 5000
 """Training examples that are kept unless told otherwise."""
@@ -33,26 +30,22 @@ FACTORS = (0.125, 0.25, 0.35, 0.5, 0.7, 1.0, 2.0)
 """Scales that are tried, in units of the median distance."""
 RIDGES = np.logspace(-6, 2, 33)
 """Ridges that are tried: four to a decade. Smaller ones would ask for more digits than single precision has."""
-_WITHOUT_SCALE = ("linear", "polynomial")
 
 
 @final
-class KernelRidgeConfig(Config):
+class KernelRidgeConfig(ApproximateConfig):
     """Settings of kernel ridge regression."""
 
-    kernel: KernelName = "rbf"
     scale: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
         "auto",
         description="length over which the kernel falls, in model units; auto: the multiple of the median distance "
         "under which examples are predicted best from the others",
     )
-    degree: Degree = 3
     ridge: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
         "auto",
         description="price of the squared norm of the function, the variance of noise it expects; auto: the largest "
         "under which examples are predicted from the others within a percent as well as can be",
     )
-    points: Kept = "auto"
 
 
 def kernel_from(config: KernelRidgeConfig) -> Kernel:
@@ -78,9 +71,9 @@ def largest_good(tried: Searched) -> float:
 
 
 def measured(config: KernelRidgeConfig, data: Data) -> Mapping[str, Any]:
-    """The number of kept examples, and scale and ridge with the least leave-one-out error where they are not given."""
-    found: dict[str, Any] = {"points": kept(config.points, data, MOST)}
-    free = config.scale == "auto" and config.kernel not in _WITHOUT_SCALE
+    """How many examples or features there are; where not given, scale and ridge of the least leave-one-out error."""
+    found: dict[str, Any] = {**sized(config, data, MOST)}
+    free = config.scale == "auto" and config.kernel not in WITHOUT_SCALE
     median = median_distance(data) if config.scale == "auto" else config.scale
     if not free and config.ridge != "auto":
         return found | {"scale": median}

@@ -1,6 +1,7 @@
 """Kernel ridge regression as a model: against scikit-learn, with settings and probabilities by leaving one out."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -111,6 +112,50 @@ def test_examples_of_weight_zero_are_none(values: Data) -> None:
     assert model.points.shape[0] == len(values.train) // 2  # type: ignore[attr-defined]
     found, _ = model.iterate(batch_of(weighty), jax.random.key(0))  # type: ignore[attr-defined]
     np.testing.assert_array_equal(found.points, np.asarray(values.train.x)[1::2])
+
+
+@pytest.mark.parametrize("approximate", ["rff", "nystrom"])
+def test_features_in_place_of_the_kernel_learn_from_every_example(values: Data, approximate: str) -> None:
+    options = {"scale": 1.5, "ridge": 0.1}
+    features = {"rff": 2000, "nystrom": 60}[approximate]
+    model = cr.models.build("kernel-ridge", values, approximate=approximate, features=features, **options)
+    found, numbers = model.iterate(batch_of(values), jax.random.key(0))  # type: ignore[attr-defined]
+    exact, _ = cr.models.build("kernel-ridge", values, **options).iterate(  # type: ignore[attr-defined]
+        batch_of(values), jax.random.key(0)
+    )
+    x = jnp.asarray(values.test.x)
+    np.testing.assert_allclose(found.predict(x), exact.predict(x), atol=0.15)
+    kernel = cr.kernels.KernelRidge(
+        cr.kernels.RBF(1.5), 0.1, approximate=approximate, count=features, key=jax.random.key(0)
+    )
+    y = np.asarray(values.train.y, np.float64)
+    fitted = kernel.fit(values.train.x, y - y.mean(axis=0))
+    np.testing.assert_allclose(found.predict(x), fitted.predict(values.test.x) + y.mean(axis=0), atol=1e-5)
+    left_out = np.square(np.asarray(fitted.residuals)).mean()
+    assert float(numbers["left_out_loss"]) == pytest.approx(left_out, rel=1e-4)
+
+
+def test_a_model_on_random_features_is_kept_and_opened(classes: Data, tmp_path: Path) -> None:
+    model = cr.models.build("kernel-ridge", classes, approximate="rff", features=100)
+    run = cr.fit(model, classes, run=tmp_path / "features")
+    x = jnp.asarray(classes.test.x)
+    again = cr.Run.open(tmp_path / "features").model
+    np.testing.assert_array_equal(again.predict(x), run.model.predict(x))  # type: ignore[attr-defined]
+    assert run.score("test")["accuracy"].value > 0.7
+
+
+def test_features_that_contradict_other_settings_are_refused(values: Data) -> None:
+    for settings, message in (
+        ({"features": 50}, r"features=50: approximate=none takes the kernel itself\n.*approximate=nystrom"),
+        ({"approximate": "rff", "points": 50}, r"features learn from every example.*\n.*use features=50"),
+        ({"approximate": "rff", "features": 51}, r"two features\n.*use features=52"),
+        ({"approximate": "rff", "kernel": "linear"}, r"kernel=linear .* no frequencies\n.*=nystrom"),
+        ({"approximate": "nystrom", "features": 161}, r"has 160\n.*features=160 or less"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            cr.models.build("kernel-ridge", values, scale=1.0, ridge=0.1, **settings)
+    model = cr.models.build("kernel-ridge", values, scale=1.0, ridge=0.1, approximate="nystrom")
+    assert len(model.points) == 160  # type: ignore[attr-defined]
 
 
 def test_sharpness_undoes_a_factor_and_stays_finite() -> None:
