@@ -7,7 +7,7 @@ from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="f-gan",
-    summary="f-GAN: a generator that lowers a bound of any of nine f-divergences.",
+    summary="f-GAN: a generator that lowers a bound of one of nine f-divergences, or of your own.",
     config=FGANConfig,
     build=FGAN,
     kinds=("image", "points", "table"),

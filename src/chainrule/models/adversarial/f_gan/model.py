@@ -5,14 +5,16 @@ T = f'(p/q). The critic raises the bound; the generator lowers it (saturating), 
 gradient does not fade where the critic is sure.
 """
 
+import functools
 import math
-from typing import Literal, final
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from pydantic import Field
 
+from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.adversarial.adversarial_model import AdversarialModel
@@ -24,7 +26,7 @@ from chainrule.models.adversarial.building import (
 )
 from chainrule.models.adversarial.games import Game, Scores
 from chainrule.models.adversarial.networks import Discriminator, Generator
-from chainrule.probability.divergences import FDivergence, f_divergences
+from chainrule.probability.divergences import FDivergence, f_divergences, register
 
 _NAMES = {
     "kl": "KL",
@@ -40,18 +42,46 @@ _NAMES = {
 """Names of settings for rows of the table of f-divergences."""
 BOUNDED = ("2-jsd", "gan", "total-variation")
 """Those whose conjugate grows no faster than a network's output."""
+_FAR = 40.0
+"""Outputs of a critic are searched from minus this to this."""
+_HALVINGS = 50
 
 
 @final
 class FGANConfig(NetworksConfig):
     """Settings of f-GAN."""
 
-    divergence: Literal[
-        "2-jsd", "gan", "kl", "reverse-kl", "pearson", "neyman", "hellinger", "jeffreys", "total-variation"
-    ] = Field("2-jsd", description="f-divergence of data p from generated q that the critic bounds")
+    divergence: str = Field(
+        "2-jsd",
+        description=f"f-divergence of data p from generated q that the critic bounds: {', '.join(_NAMES)}; or one of "
+        "your own, by a convex formula f(u) of the ratio u = p/q with f(1) = 0, such as (u-1)^2/(u+1), or by the name "
+        "it was registered under",
+    )
     saturating: bool = Field(
         False, description="the generator minimises the bound itself; its gradient may fade"
     )
+
+
+def f_divergence(name: str) -> FDivergence:
+    """The f-divergence of a setting: a row of the table, one that was registered, or one by its formula.
+
+    A formula is read, never run, and checked: it has to be convex, with f(1) = 0. It becomes a row of the table
+    `f_divergences` whose name is the formula.
+
+    >>> f_divergence("2-jsd").name, f_divergence("(u-1)^2/(u+1)").threshold
+    ('2 JSD', 0.0)
+    """
+    row = _NAMES.get(name, name)
+    if row in f_divergences:
+        return f_divergences[row]
+    if "u" not in name or not any(sign in name for sign in "()+-*/^"):
+        raise ArgumentError(
+            f"divergence={name}: no such f-divergence{suggest(name, [*_NAMES, *f_divergences])}",
+            remedy=f"use one of {', '.join(_NAMES)}, or a formula of the ratio u: divergence='(u-1)^2/(u+1)'\n"
+            "one that was registered has to be registered in every program that opens the run; a formula need not",
+        )
+    with jax.ensure_compile_time_eval():  # models are also outlined while a program is traced
+        return register(name, name)
 
 
 def f_game(divergence: FDivergence, saturating: bool) -> Game:
@@ -74,17 +104,29 @@ def f_game(divergence: FDivergence, saturating: bool) -> Game:
         lambda real, fake, target: -divergence.bound_of_outputs(real, fake),
         generator,
         log_ratio,
-        # Activations that are no identity are zero, or at the threshold, where their argument is zero.
-        threshold=divergence.threshold if math.isinf(divergence.below) else 0.0,
+        threshold=_undecided(divergence),
         reference="Nowozin, Cseke and Tomioka, f-GAN, NeurIPS 2016",
     )
 
 
-GAMES = {
-    (name, saturating): f_game(f_divergences[row], saturating)
-    for name, row in _NAMES.items()
-    for saturating in (False, True)
-}
+def _undecided(divergence: FDivergence) -> float:
+    """The output v of a critic that is undecided: g(v) = f'(1), by halving, since activations only rise."""
+    if math.isinf(divergence.below):
+        return divergence.threshold  # their activation is the identity
+    low, high = -_FAR, _FAR
+    with jax.enable_x64(True):
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            below = float(divergence.activation(jnp.asarray(middle))) < divergence.threshold
+            low, high = (middle, high) if below else (low, middle)
+    return high
+
+
+@functools.cache
+def game_of(divergence: str, saturating: bool) -> Game:
+    """The game of a setting."""
+    with jax.ensure_compile_time_eval():
+        return f_game(f_divergence(divergence), saturating)
 
 
 @final
@@ -98,6 +140,7 @@ class FGAN(AdversarialModel):
 
     def __init__(self, config: FGANConfig, schema: Schema, key: Key) -> None:
         check_conditions(config, schema)
+        f_divergence(config.divergence)
         self.config, self.schema = config, schema
         one, two = jax.random.split(key)
         self.generator = make_generator(config, schema, one)
@@ -106,16 +149,16 @@ class FGAN(AdversarialModel):
     @property
     def game(self) -> Game:
         """The bound of the divergence."""
-        return GAMES[self.config.divergence, self.config.saturating]
+        return game_of(self.config.divergence, self.config.saturating)
 
     def when_not_finite(self) -> str:
         """A conjugate that grows exponentially overflows where the critic is sure; bounded ones do not."""
         if self.config.divergence in BOUNDED:
             return ""
         return (
-            f"the conjugate of {_NAMES[self.config.divergence]} grows without bound with the critic's output; bounded "
+            f"the conjugate of {self.game.name} may grow without bound with the critic's output; bounded "
             "ones: divergence=2-jsd, divergence=total-variation, divergence=gan"
         )
 
 
-__all__ = ["BOUNDED", "FGAN", "GAMES", "FGANConfig", "f_game"]
+__all__ = ["BOUNDED", "FGAN", "FGANConfig", "f_divergence", "f_game", "game_of"]

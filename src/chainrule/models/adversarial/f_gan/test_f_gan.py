@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.core.errors import DivergedError
-from chainrule.models.adversarial.f_gan.model import _NAMES, BOUNDED, GAMES
+from chainrule.core.errors import ArgumentError, DivergedError
+from chainrule.models.adversarial.f_gan.model import _NAMES, BOUNDED, f_divergence, game_of
 from chainrule.models.adversarial.games import games
-from chainrule.probability.divergences import f_divergences
+from chainrule.probability.divergences import f_divergences, register
 from chainrule.train import fit
 
 P, Q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
@@ -25,12 +25,16 @@ VALUES = {
     "2-jsd": 2 * 0.0905658,
     "gan": -1.2051627,
     "total-variation": 0.4,
+    "(u-1)^2/(u+1)": float(((P - Q) ** 2 / (P + Q)).sum()),
 }
 
 
-@pytest.mark.parametrize("name", _NAMES)
+OWN = "(u-1)^2/(u+1)"
+
+
+@pytest.mark.parametrize("name", [*_NAMES, OWN])
 def test_a_critic_that_raises_the_bound_finds_divergence_and_ratio(name: str) -> None:
-    game, divergence = GAMES[name, False], f_divergences[_NAMES[name]]
+    game, divergence = game_of(name, False), f_divergence(name)
     p, q = jnp.asarray(P, jnp.float32), jnp.asarray(Q, jnp.float32)
 
     def bound(v: jax.Array) -> jax.Array:
@@ -56,11 +60,41 @@ def test_a_critic_that_raises_the_bound_finds_divergence_and_ratio(name: str) ->
 def test_the_row_of_the_original_game_is_that_game() -> None:
     real, fake = jnp.array([0.3, -1.0]), jnp.array([0.9, -2.0])
     for saturating, other in ((True, "minimax"), (False, "non-saturating")):
-        ours, theirs = GAMES["gan", saturating], games[other]
+        ours, theirs = game_of("gan", saturating), games[other]
         np.testing.assert_allclose(
             ours.discriminator(real, fake, 1.0), theirs.discriminator(real, fake, 1.0), rtol=1e-5
         )
         np.testing.assert_allclose(ours.generator(real, fake), theirs.generator(real, fake), rtol=1e-5)
+
+
+def test_a_divergence_of_your_own_is_trained_by_its_formula_and_opened_again(tmp_path: Path) -> None:
+    data = cr.data.load("ring", n=200)
+    model = cr.models.build("f-gan", data, divergence=OWN, width=8, depth=1)
+    run = fit(model, data, run=tmp_path / "run", steps=4, batch=16)
+    again = cr.Run.open(run.path).model
+    assert again.game.name == OWN  # type: ignore[attr-defined]
+    assert np.isfinite(np.asarray(again.sample(jax.random.key(0), 3))).all()  # type: ignore[attr-defined]
+
+
+def test_a_divergence_that_was_registered_is_trained_by_its_name() -> None:
+    name = "of a test of f-gan"
+    if name not in f_divergences:
+        register(name, lambda u: (u - 1) ** 2)
+    data = cr.data.load("ring", n=200)
+    model = cr.models.build("f-gan", data, divergence=name, width=8, depth=1)
+    assert model.game.name == name  # type: ignore[attr-defined]
+
+
+def test_what_is_no_divergence_is_refused() -> None:
+    data = cr.data.load("ring", n=200)
+    for name, message in (
+        ("helinger", r"divergence=helinger: no such f-divergence \(did you mean 'hellinger'\?\)"),
+        ("-(u-1)^2", "convex"),
+        ("u*log(u)+1", r"f\(1\) = 1"),
+        ("(u-1)^2+v", "v"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            cr.models.build("f-gan", data, divergence=name, width=8, depth=1)
 
 
 def test_a_conjugate_that_overflows_stops_the_run_with_a_bounded_one(tmp_path: Path) -> None:
