@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.stats
 
 from chainrule.core.errors import ArgumentError
-from chainrule.probability.transport import wasserstein_1d
+from chainrule.probability.transport import exact, monotone_coupling, wasserstein_1d
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,15 +58,67 @@ def test_it_compiles_and_has_the_gradient_of_sorted_points(samples) -> None:
     assert np.isfinite(jax.grad(wasserstein_1d)(x, x)).all()
 
 
+def test_counts_for_weights_mean_what_scipy_means_by_them() -> None:
+    assert float(wasserstein_1d([0.0, 1.0], [0.0, 1.0], 1, [3, 1], [2, 2])) == pytest.approx(0.25, abs=1e-15)
+
+
+def test_a_thousand_weighted_samples_agree_with_scipy_to_twelve_digits() -> None:
+    random = np.random.default_rng(1)
+    x, y = random.normal(size=(1000, 9)), random.normal(size=(1000, 6))
+    a, b = random.dirichlet(np.ones(9), 1000), random.dirichlet(np.ones(6), 1000)
+    found = jax.jit(wasserstein_1d, static_argnums=2)(x, y, 1, a, b)
+    assert found.shape == (1000,)
+    expected = [scipy.stats.wasserstein_distance(*one) for one in zip(x, y, a, b, strict=True)]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_batch_is_each_of_its_members_and_shares_what_has_no_batch_axis(samples) -> None:
+    x, y, a, b = samples
+    rows = np.stack([x, 2 * x, x + 1])
+    found = wasserstein_1d(rows, y, 2, a, b)
+    np.testing.assert_allclose(found, [float(wasserstein_1d(row, y, 2, a, b)) for row in rows], atol=1e-14)
+    cubes = np.broadcast_to(rows[:, None], (3, 2, 7))
+    np.testing.assert_allclose(
+        wasserstein_1d(cubes, y, 2, a, b), np.stack([found, found], axis=1), atol=1e-14
+    )
+
+
+def test_the_monotone_coupling_is_the_exact_plan(samples) -> None:
+    x, y, a, b = samples
+    entries = monotone_coupling(x, y, a, b)
+    assert len(entries.mass) == len(x) + len(y) - 1
+    plan = np.asarray(entries.dense(7, 5))
+    np.testing.assert_allclose(plan.sum(axis=1), a, atol=1e-14)
+    np.testing.assert_allclose(plan.sum(axis=0), b, atol=1e-14)
+    cost = (x[:, None] - y[None]) ** 2
+    np.testing.assert_allclose(plan, exact(a, b, cost).plan, atol=1e-12)
+    assert float(wasserstein_1d(x, y, 2, a, b)) ** 2 == pytest.approx((plan * cost).sum(), abs=1e-12)
+
+
+def test_its_derivative_by_weights_is_that_of_differences(samples) -> None:
+    x, y, a, b = samples
+    a = (a + 0.1) / (a + 0.1).sum()
+    move = np.zeros(7)
+    move[1], move[4] = 1, -1
+
+    def value(t):
+        return wasserstein_1d(x, y, 2, a + t * move, b) ** 2
+
+    slope = float(jax.grad(value)(0.0))
+    assert slope == pytest.approx(float(value(1e-6) - value(-1e-6)) / 2e-6, abs=1e-7)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: wasserstein_1d([0.0], [1.0], p=0.5), "use p >= 1"),
-        (lambda: wasserstein_1d(np.zeros((2, 2)), [1.0]), "sinkhorn_divergence"),
-        (lambda: wasserstein_1d([], [1.0]), "one axis of points"),
+        (lambda: wasserstein_1d(np.zeros((2, 2)), np.zeros((3, 2))), r"wasserstein\(x, y\)"),
+        (lambda: wasserstein_1d([], [1.0]), "an axis of points"),
+        (lambda: wasserstein_1d(0.0, [1.0]), "an axis of points"),
         (lambda: wasserstein_1d([math.nan], [1.0]), "x.* is nan"),
         (lambda: wasserstein_1d([0.0, 1.0], [1.0], a=[1.0]), r"a\): shape \(1,\)"),
-        (lambda: wasserstein_1d([0.0, 1.0], [1.0], a=[0.5, 0.4]), "a.* sums to 0.9"),
+        (lambda: wasserstein_1d([0.0, 1.0], [1.0], a=[0.5, 0.4]), "a sums to 0.9, b to 1"),
+        (lambda: wasserstein_1d([0.0, 1.0], [1.0], a=[1.5, -0.5]), r"a\[1\] is -0.5"),
     ],
 )
 def test_what_cannot_be_moved_is_refused(call, message) -> None:

@@ -105,12 +105,16 @@ def _overlap(c: Float[Array, "size size"], d: Float[Array, "size size"]) -> Scal
 def _overlap_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     """Half of the optimal maps between the two, one each way: no derivative of eigenvectors, which ties would spoil."""
     c, d = primals
-    change = (_optimal_map(c, d) * tangents[0]).sum() + (_optimal_map(d, c) * tangents[1]).sum()
+    change = (optimal_matrix(c, d) * tangents[0]).sum() + (optimal_matrix(d, c) * tangents[1]).sum()
     return _overlap(c, d), change / 2
 
 
-def _optimal_map(c: Array, d: Array) -> Array:
-    """The matrix that carries N(0, c) to N(0, d) with least squared distance: c^-½ (c½ d c½)½ c^-½."""
+def optimal_matrix(c: Float[Array, "size size"], d: Float[Array, "size size"]) -> Float[Array, "size size"]:
+    """The matrix that carries N(0, c) to N(0, d) with least squared distance: c^-½ (c½ d c½)½ c^-½.
+
+    >>> optimal_matrix(jnp.eye(1), 4 * jnp.eye(1)).tolist()
+    [[2.0]]
+    """
     root, inverse = _roots(c)
     middle, _ = _roots(root @ d @ root)
     return inverse @ middle @ inverse
@@ -143,4 +147,4 @@ def _two(where: str, mean: Any, covariance: Any, other_mean: Any, other: Any) ->
     return tuple(array.astype(dtype) for array in (*first, *second))
 
 
-__all__ = ["bhattacharyya", "chi_square", "hellinger", "renyi", "wasserstein_2"]
+__all__ = ["bhattacharyya", "chi_square", "hellinger", "optimal_matrix", "renyi", "wasserstein_2"]

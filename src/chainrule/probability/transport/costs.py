@@ -10,12 +10,11 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Array, Float
 from chainrule.probability.distances import squared_distances
-from chainrule.probability.distributions.parameters import finite, floating, require
+from chainrule.probability.distributions.parameters import finite, floating
 
 Cost: TypeAlias = Any
 """The name of a cost, a function of two points, or a matrix of all costs."""
@@ -89,24 +88,6 @@ def two_sets(where: str, x: Any, y: Any) -> tuple[Array, Array]:
     return first.astype(dtype), second.astype(dtype)
 
 
-def weights_of(where: str, name: str, weights: Any, count: int, dtype: Any = None) -> Float[Array, " points"]:
-    """Weights of so many points, none negative; equal ones where none are given.
-
-    >>> weights_of("exact", "a", None, 4).tolist()
-    [0.25, 0.25, 0.25, 0.25]
-    """
-    if weights is None:
-        return jnp.full(count, 1 / count, dtype or jnp.result_type(float))
-    mass = floating(weights)
-    mass = mass.astype(dtype or mass.dtype)
-    if mass.shape != (count,):
-        raise ArgumentError(
-            f"{where}({name}): shape {mass.shape} does not fit {count} points",
-            remedy="give one weight for each point",
-        )
-    return require(where, name, mass, lambda v: (v >= 0) & (v < np.inf), "be finite and not negative")
-
-
 def euclidean(x: Float[Array, "some dim"], y: Float[Array, "others dim"]) -> Float[Array, "some others"]:
     """Distances of all pairs; where two points meet their derivative is taken as zero.
 
@@ -178,5 +159,4 @@ __all__ = [
     "pairwise",
     "sqeuclidean",
     "two_sets",
-    "weights_of",
 ]

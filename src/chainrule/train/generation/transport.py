@@ -6,7 +6,8 @@ from typing import final
 
 import numpy as np
 
-from chainrule.probability.transport import sinkhorn_divergence, sliced_wasserstein, usual_epsilon
+from chainrule.core import random
+from chainrule.probability.transport import sinkhorn_divergence, sliced, usual_epsilon
 from chainrule.train.generation.features import Examples
 
 _MOST = 1000
@@ -43,7 +44,7 @@ class HeldOutRows:
 
     def sliced(self, samples: Examples) -> float:
         """Sliced 2-Wasserstein distance of samples from the rows, in their units."""
-        return float(sliced_wasserstein(self._some(samples), self._rows))
+        return float(sliced(random.key(0, "directions"), self._some(samples), self._rows))
 
     def of_real(self, distance: Callable[[Examples], float]) -> list[float]:
         """One of the two for each set of training rows."""

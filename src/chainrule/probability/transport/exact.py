@@ -1,0 +1,186 @@
+"""Exact optimal transport: the cheapest way to move weights `a` to weights `b`, and a proof that none is cheaper.
+
+    min <C, P>,  P >= 0,  P 1 = a,  P' 1 = b      (Kantorovich, 1942)
+
+A linear program, solved on the host in double precision whatever the arrays around it are (`solvers.py`). Its
+potentials are made feasible by c-transforms, so that the gap between both costs bounds the error of either. Derivatives
+of the cost are those of the envelope theorem (dcost/dC = P, dcost/da = f), in forward and reverse mode. Plan and
+potentials are constants to derivatives: a plan stays where it is for small changes of costs, and where it does not the
+cost has a kink. Compiled code cannot call it and uses `sinkhorn`.
+
+Reference: Peyré and Cuturi, Computational Optimal Transport, 2019, chapters 2 and 3.
+"""
+
+import warnings
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import ArgumentError, ChainruleWarning, check_choice
+from chainrule.core.types import Array, Float, Scalar
+from chainrule.probability.distributions.parameters import floating
+from chainrule.probability.transport.costs import cost_matrix, two_sets
+from chainrule.probability.transport.marginals import Entries, check_totals, weights_of
+from chainrule.probability.transport.one_dimensional import wasserstein_1d
+from chainrule.probability.transport.solvers import SOLVERS, fastest
+
+_ENTRIES = 25_000_000
+"""Larger matrices of costs come with a warning."""
+_GAP = 1e-9
+"""A gap that counts as closed, beside the largest cost of all the mass."""
+
+
+class ExactTransport(NamedTuple):
+    """A cheapest plan, its cost, and the potentials that prove it."""
+
+    plan: Float[Array, "some others"]
+    entries: Entries
+    """The entries of it that are not zero, n + m - 1 at most."""
+    cost: Scalar
+    """<C, P>, with derivatives; an upper bound of the optimum."""
+    lower: Scalar
+    """a·f + b·g, a lower bound."""
+    potentials: tuple[Float[Array, " some"], Float[Array, " others"]]
+    """f and g with f_i + g_j <= C_ij and a·f = b·g; equality where the plan has mass."""
+    gap: float
+    """How much cheaper any other plan could be: the difference of both bounds, in double precision."""
+    converged: bool
+    """Whether the gap is closed up to rounding."""
+
+
+def exact(a: Any, b: Any, cost: Any, solver: str = "auto") -> ExactTransport:
+    """The cheapest plan between weights `a` [n] and `b` [m] of equal totals, for costs [n, m].
+
+    `solver` is "assignment" (equal weights on as many points), "network-simplex" (needs the package POT), "highs", or
+    "auto": the first of these that applies. It works on the host, outside of `jit` and `vmap`.
+
+    >>> found = exact([0.5, 0.3, 0.2], [0.2, 0.2, 0.6], [[0.0, 1, 4], [1, 0, 1], [4, 1, 0]])
+    >>> round(float(found.cost), 6), bool(found.converged), float(found.gap) < 1e-6
+    (0.9, True, True)
+    >>> cheaper = jax.grad(lambda costs: exact([0.5, 0.5], [0.5, 0.5], costs).cost)
+    >>> cheaper(jnp.array([[0.0, 1.0], [1.0, 0.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.5]]
+    """
+    check_choice("exact", "solver", solver, ["auto", *SOLVERS])
+    matrix = floating(cost)
+    if matrix.ndim != 2 or not matrix.size:
+        raise ArgumentError(
+            f"exact(cost): needs a matrix, not shape {matrix.shape}",
+            remedy="the costs of two sets of points: cost_matrix(x, y)",
+        )
+    some, others = (floating(weights) for weights in (a, b))
+    for name, weights, axis in (("a", some, 0), ("b", others, 1)):
+        if weights.shape != (matrix.shape[axis],):
+            raise ArgumentError(
+                f"exact({name}): weights of shape {weights.shape} for costs of shape {matrix.shape}",
+                remedy=f"give one weight for each {('row', 'column')[axis]}",
+            )
+    if matrix.size > _ENTRIES:
+        warnings.warn(
+            f"exact: {matrix.shape[0]} x {matrix.shape[1]} costs take long and much memory; sinkhorn(a, b, cost, eps) "
+            "is the method for so many",
+            ChainruleWarning,
+            stacklevel=2,
+        )
+    found = _on_host(*map(_known, (a, b, cost)), solver)
+    if not found.converged:
+        warnings.warn(
+            f"exact: the plan found may cost {found.gap:.3g} more than the cheapest",
+            ChainruleWarning,
+            stacklevel=2,
+        )
+    return found._replace(cost=found.cost + _envelope(some, others, matrix, found))
+
+
+def wasserstein(x: Any, y: Any, p: float = 2, a: Any = None, b: Any = None) -> Scalar:
+    """p-Wasserstein distance of two sets of rows, `(min <d^p, P>)^(1/p)` with Euclidean d, exactly; root taken.
+
+    Weights `a` and `b` are equal by default. Points with one coordinate are sorted, others go to `exact`.
+
+    >>> x = jnp.array([[0.0, 0.0], [1.0, 0.0]])
+    >>> round(float(wasserstein(x, x + jnp.array([[3.0, 4.0]]))), 5)
+    5.0
+    """
+    if not 1 <= p < float("inf"):
+        raise ArgumentError(
+            f"wasserstein(p={p}): p must be finite and at least 1; below 1 the triangle inequality fails",
+            remedy="use p >= 1; for any other power of the distance: exact(a, b, cost_matrix(x, y, 'power', p))",
+        )
+    first, second = two_sets("wasserstein", x, y)
+    if first.shape[1] == 1:
+        return wasserstein_1d(first[:, 0], second[:, 0], p, a, b)
+    some = weights_of("wasserstein", "a", a, first.shape[:1], first.dtype)
+    others = weights_of("wasserstein", "b", b, second.shape[:1], first.dtype)
+    total = exact(some, others, cost_matrix(first, second, "power", p)).cost / some.sum()
+    positive = total > 0  # the root has no slope at zero, where the distance has its minimum
+    return jnp.where(positive, jnp.where(positive, total, 1.0) ** (1 / p), 0.0)
+
+
+def _known(array: Any) -> np.ndarray:
+    """The numbers of an argument in double precision, as they were given."""
+    value = jax.lax.stop_gradient(array) if isinstance(array, jax.Array) else array
+    if isinstance(value, jax.core.Tracer):
+        raise ArgumentError(
+            "exact: works on the host and cannot be part of a function that jit or vmap traces",
+            remedy="call it outside; inside, sinkhorn(a, b, cost, eps) comes as close as eps is small",
+        )
+    return np.asarray(value, np.float64)
+
+
+def _envelope(a: Array, b: Array, cost: Array, found: ExactTransport) -> Scalar:
+    """Zero, with the derivative of the cost by the envelope theorem.
+
+    Potentials are known up to a constant; as derivatives they have mean zero under the weights.
+    """
+    (f, g), known = found.potentials, [jax.lax.stop_gradient(argument) for argument in (a, b, cost)]
+    slopes = (f - (known[0] @ f) / known[0].sum(), g - (known[1] @ g) / known[1].sum(), found.plan)
+    changes = (
+        (slope.astype(argument.dtype) * (argument - at)).sum()
+        for slope, argument, at in zip(slopes, (a, b, cost), known, strict=True)
+    )
+    return sum(changes, jnp.zeros((), found.cost.dtype))
+
+
+def _on_host(a: np.ndarray, b: np.ndarray, cost: np.ndarray, solver: str) -> ExactTransport:
+    """The whole answer. Points without mass take no part in the solving; potentials reach them afterwards."""
+    _check(a, b, cost)
+    b = b * (a.sum() / b.sum())
+    rows, columns = np.flatnonzero(a), np.flatnonzero(b)
+    here = np.ix_(rows, columns)
+    solve = fastest(a[rows], b[columns]) if solver == "auto" else SOLVERS[solver]
+    solved = solve(a[rows], b[columns], np.ascontiguousarray(cost[here]))
+    plan = np.zeros_like(cost)
+    plan[here] = solved.plan
+    g = (cost[rows] - solved.f[:, None]).min(axis=0)
+    f = (cost - g[None, :]).min(axis=1)
+    shift = (a @ f - b @ g) / (2 * a.sum())
+    f, g = f - shift, g + shift
+    value, lower = float((plan * cost).sum()), float(a @ f + b @ g)
+    closed = value - lower <= _GAP * np.abs(cost).max() * a.sum()
+    rows, columns = np.nonzero(plan)
+    entries = Entries(jnp.asarray(rows), jnp.asarray(columns), floating(plan[rows, columns]))
+    return ExactTransport(
+        *(floating(plan), entries, floating(value), floating(min(lower, value)), (floating(f), floating(g))),
+        gap=max(value - lower, 0.0),
+        converged=bool(closed and solved.finished),
+    )
+
+
+def _check(a: np.ndarray, b: np.ndarray, cost: np.ndarray) -> None:
+    """Raise unless there is a coupling of the weights and every cost is a number."""
+    for name, weights in (("a", a), ("b", b)):
+        for at in np.flatnonzero(~((weights >= 0) & (weights < np.inf)))[:1]:
+            raise ArgumentError(
+                f"exact: {name}[{at}] is {weights[at]:.6g}; weights are finite and not negative"
+            )
+    for row, column in np.argwhere(~np.isfinite(cost))[:1]:
+        raise ArgumentError(
+            f"exact: cost[{row}, {column}] is {cost[row, column]:.6g}; costs are finite",
+            remedy="a move that is forbidden has a cost larger than all others together",
+        )
+    check_totals("exact", a, b)
+
+
+__all__ = ["ExactTransport", "exact", "wasserstein"]
