@@ -6,7 +6,7 @@ adjoint gradients through many steps or stochastic equations.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,9 +67,21 @@ _ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1
 
 
 def dormand_prince(
-    f: Slope, y: Tree, start: Array, end: Array, *, rtol: float = 1e-5, atol: float = 1e-5, most: int = 10_000
+    f: Slope,
+    y: Tree,
+    start: Array,
+    end: Array,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 1e-5,
+    most: int = 10_000,
+    differentiable: bool = False,
 ) -> ODESolution:
-    """The fifth-order method with steps chosen so that the worst entry of every array keeps to its tolerance."""
+    """The fifth-order method with steps chosen so that the worst entry of every array keeps to its tolerance.
+
+    A loop without a known end has no reverse mode. `differentiable` takes `most` turns instead, those after the end for
+    nothing, and the reverse pass computes each step again; derivatives take the lengths of steps as given.
+    """
     direction = jnp.sign(end - start)
     first = (end - start) / 100
 
@@ -87,7 +99,7 @@ def dormand_prince(
         new = _along(y, h, _RESULT, slopes)
         slopes.append(f(t + h, new))
         error = _along(jax.tree.map(jnp.zeros_like, y), h, _ERROR, slopes)
-        size = _worst(error, y, new, rtol, atol)
+        size = jax.lax.stop_gradient(_worst(error, y, new, rtol, atol))
         good = size <= 1
         factor = jnp.clip(0.9 * jnp.maximum(size, 1e-10) ** -0.2, 0.2, 5.0)
         t = jnp.where(good, jnp.where(last, end, t + h), t)
@@ -98,7 +110,14 @@ def dormand_prince(
         return t, y, slope, h * jnp.where(jnp.isfinite(factor), factor, 0.2), count + 1
 
     begin = (start, y, f(start, y), first, jnp.zeros((), int))
-    t, y, _, _, count = jax.lax.while_loop(unfinished, step, begin)
+    if differentiable:
+
+        def turn(carry: tuple[Array, Tree, Tree, Array, Array], _: None) -> tuple[Any, None]:
+            return jax.lax.cond(unfinished(carry), jax.checkpoint(step), lambda carry: carry, carry), None
+
+        (t, y, _, _, count), _ = jax.lax.scan(turn, begin, None, length=most)
+    else:
+        t, y, _, _, count = jax.lax.while_loop(unfinished, step, begin)
     return ODESolution(y, 1 + 6 * count, t == end)
 
 
