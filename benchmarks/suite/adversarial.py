@@ -7,7 +7,7 @@ agree. PyTorch cannot compile what is differentiated twice, so the penalty is me
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.harness import THREADS, Case, Contestant, Local, Options, Prepared, Report, measure, ratio
-from benchmarks.peer import Peer
+from benchmarks.peer import PYTHON, Peer
 from benchmarks.workloads import first_losses, settled_steps, steady_seconds
 from chainrule import models
 from chainrule.data import from_arrays
@@ -23,36 +23,56 @@ from chainrule.data.dataset import Data
 from chainrule.models.adversarial.games import games
 from chainrule.models.adversarial.penalties import one_centred, scores_and_slopes
 
-PEERS = ("torch", "torch-compile")
 FORMS = {"torch": "eager", "torch-compile": "compile"}
-BATCH, SIDE, COLOURS, WIDTH = 64, 32, 3, 64
-PENALTY_BATCH, PENALTY_CHANNELS = 64, 32
+COLOURS = 3
 NEVER = 10**9
+
+
+class Workload(NamedTuple):
+    """Sizes of both games, and where they are played."""
+
+    side: int = 32
+    width: int = 64
+    batch: int = 64
+    channels: int = 32
+    """Of the first layers of the networks that are penalised."""
+    precision: str = "float32"
+    device: str = "cpu"
+    tolerance: float = 1e-3
+
+
+CPU = Workload()
 
 
 def run(options: Options) -> Report:
     """Measure both steps."""
-    peers = options.chosen(PEERS)
+    return compare(options, CPU, PYTHON, FORMS)
+
+
+def compare(options: Options, load: Workload, python: Path, forms: dict[str, str]) -> Report:
+    """Measure both steps at these sizes, PyTorch by this interpreter."""
+    peers = options.chosen(list(forms))
     cases: list[Case] = []
     versions: dict[str, str] = {}
+    size = f"{load.side}x{load.side}x{COLOURS}"
     for task, label, make, names in (
-        ("dcgan", f"DCGAN {SIDE}x{SIDE}x{COLOURS}, width {WIDTH}, batch {BATCH}", dcgan, peers),
+        ("dcgan", f"DCGAN {size}, width {load.width}, batch {load.batch}", dcgan, peers),
         (
             "penalty",
-            f"gradient penalty {SIDE}x{SIDE}x{COLOURS}, channels {PENALTY_CHANNELS}, batch {PENALTY_BATCH}",
+            f"gradient penalty {size}, channels {load.channels}, batch {load.batch}",
             penalty,
-            [name for name in peers if FORMS[name] == "eager"],
+            [name for name in peers if forms[name] == "eager"],
         ),
     ):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "work.npz"
-            ours = make(file)
-            given = {"file": str(file), "task": task, "threads": THREADS}
+            ours = make(file, load)
+            given = {"file": str(file), "task": task, "threads": THREADS, "device": load.device}
             theirs: list[Contestant] = [
-                Peer(name, "torch_gan", {**given, "form": FORMS[name]}) for name in names
+                Peer(name, "torch_gan", {**given, "form": forms[name]}, python) for name in names
             ]
             made, found = measure(
-                label, [ours, *theirs], rounds=options.rounds, tolerance=1e-3, watch=options.watch
+                label, [ours, *theirs], rounds=options.rounds, tolerance=load.tolerance, watch=options.watch
             )
         cases.append(made)
         versions.update(found)
@@ -65,7 +85,7 @@ def run(options: Options) -> Report:
     return Report(tuple(cases), (), tuple(notes), versions)
 
 
-def images(count: int = 2048, side: int = SIDE) -> Data:
+def images(side: int, count: int = 2048) -> Data:
     """Images of noise, as bytes."""
     draw = np.random.default_rng(0)
     return from_arrays(
@@ -73,11 +93,13 @@ def images(count: int = 2048, side: int = SIDE) -> Data:
     )
 
 
-def dcgan(file: Path, side: int = SIDE, width: int = WIDTH, batch: int = BATCH) -> Local:
+def dcgan(file: Path, load: Workload) -> Local:
     """The published step: non-saturating game, batch normalisation, Adam."""
-    data = images(side=side)
-    model: Any = models.build("dcgan", data.schema, generator_width=width, discriminator_width=width)
-    x, z, u = _inputs(data, model, batch)
+    data = images(load.side)
+    model: Any = models.build(
+        "dcgan", data.schema, generator_width=load.width, discriminator_width=load.width
+    )
+    x, z, u = _inputs(data, model, load.batch)
     weights = _convolutions("g", [stage.layer for stage in model.generator.stages])
     weights |= _convolutions(
         "d", [*(stage.layer for stage in model.discriminator.stages), model.discriminator.head]
@@ -88,20 +110,18 @@ def dcgan(file: Path, side: int = SIDE, width: int = WIDTH, batch: int = BATCH) 
         for i, stage in enumerate(stages)
         if stage.norm.state()
     }
-    np.savez(file, x=_images_first(data), z=z, u=u, index=_index(data, batch), **weights, **scales)
+    np.savez(file, x=_images_first(data), z=z, u=u, index=_index(data, load.batch), **weights, **scales)
     settings: dict[str, Any] = {
         "optimizer": {"name": "adam", "lr": 2e-4, "betas": (0.5, 0.999), "decay": 0.0}
     }
-    return _ours(model, data, batch, settings, lambda: _plain_losses(model, x, z), 4e9)
+    return _ours(model, data, load, settings, lambda: _plain_losses(model, x, z))
 
 
-def penalty(
-    file: Path, side: int = SIDE, channels: int = PENALTY_CHANNELS, batch: int = PENALTY_BATCH
-) -> Local:
+def penalty(file: Path, load: Workload) -> Local:
     """One move of each network of the Wasserstein game with a gradient penalty."""
-    data = images(side=side)
-    model: Any = models.build("wgan-gp", data, channels=channels, n_critic=1, lam=10.0)
-    x, z, u = _inputs(data, model, batch)
+    data = images(load.side)
+    model: Any = models.build("wgan-gp", data, channels=load.channels, n_critic=1, lam=10.0)
+    x, z, u = _inputs(data, model, load.batch)
     stages = model.generator.stages
     first, last = stages[0].layer, model.discriminator.head
     size = stages[0].folded
@@ -113,7 +133,7 @@ def penalty(
         np.asarray(first.weight).reshape(-1, *size).transpose(0, 3, 1, 2).reshape(len(first.weight), -1)
     )
     weights["gb"] = np.asarray(first.bias).reshape(size).transpose(2, 0, 1).ravel()
-    coarse = (side // 2 ** (len(model.discriminator.stages) - 1),) * 2
+    coarse = (load.side // 2 ** (len(model.discriminator.stages) - 1),) * 2
     weights["dw"] = np.asarray(last.weight).reshape(*coarse, -1).transpose(2, 0, 1).ravel()
     weights["db"] = np.asarray(last.bias)
     np.savez(
@@ -121,12 +141,12 @@ def penalty(
         x=_images_first(data),
         z=z,
         u=u,
-        index=_index(data, batch),
+        index=_index(data, load.batch),
         start=np.array([size[2], *size[:2]]),
         **weights,
     )
     settings: dict[str, Any] = {"optimizer": {"name": "adam", "lr": 1e-4, "betas": (0.0, 0.9), "decay": 0.0}}
-    return _ours(model, data, batch, settings, lambda: _penalised_losses(model, x, z, u), 4e9)
+    return _ours(model, data, load, settings, lambda: _penalised_losses(model, x, z, u))
 
 
 def _inputs(data: Data, model: Any, batch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -156,12 +176,12 @@ def _convolutions(network: str, layers: list[Any], bias: bool = False) -> dict[s
     return found
 
 
-def _ours(
-    model: Any, data: Data, batch: int, settings: dict[str, Any], losses: Any, operations: float
-) -> Local:
+def _ours(model: Any, data: Data, load: Workload, settings: dict[str, Any], losses: Any) -> Local:
+    steps = settled_steps(4e9) if load.device == "cpu" else _GPU_STEPS
     settings = {
         **settings,
-        "batch": batch,
+        "batch": load.batch,
+        "precision": load.precision,
         "ema": 0.0,
         "schedule": {"name": "constant"},
         "eval_every": NEVER,
@@ -172,9 +192,10 @@ def _ours(
         _, seconds = first_losses(model, data, 2, **settings)
         return Prepared(losses(), seconds)
 
-    return Local(
-        "chainrule", prepare, lambda: steady_seconds(model, data, settled_steps(int(operations)), **settings)
-    )
+    return Local("chainrule", prepare, lambda: steady_seconds(model, data, steps, **settings))
+
+
+_GPU_STEPS = 1500
 
 
 def _plain_losses(model: Any, x: np.ndarray, z: np.ndarray) -> list[float]:

@@ -9,10 +9,19 @@ import torch.nn.functional as F
 from protocol import Ready, serve, steady
 from torch import Tensor, nn
 
+FORMS: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "eager": lambda network: network,
+    "compile": torch.compile,
+    "graphs": lambda network: torch.compile(network, mode="reduce-overhead"),
+}
 
-def prepare(file: str, task: str, form: str, threads: int) -> Ready:
+
+def prepare(file: str, task: str, form: str, threads: int, device: str) -> Ready:
     torch.set_num_threads(threads)
-    work = {name: torch.from_numpy(array) for name, array in np.load(file).items()}
+    torch.set_default_device(device)
+    torch.backends.cudnn.benchmark = True
+    torch.set_float32_matmul_precision("high")
+    work = {name: torch.from_numpy(array).to(device) for name, array in np.load(file).items()}
     make, lr, betas = {
         "dcgan": (dcgan, 2e-4, (0.5, 0.999)),
         "penalty": (penalty, 1e-4, (0.0, 0.9)),
@@ -22,20 +31,30 @@ def prepare(file: str, task: str, form: str, threads: int) -> Ready:
     x, index = work["x"].float().contiguous(), work["index"].long()
     began = time.perf_counter()
     first = first_losses(generator, discriminator, judging, making, x[index[0]], work)
-    networks = (
-        (torch.compile(generator), torch.compile(discriminator))
-        if form == "compile"
-        else (generator, discriminator)
-    )
+    if device == "cuda":
+        generator, discriminator = (
+            n.to(memory_format=torch.channels_last) for n in (generator, discriminator)
+        )
+        x = x.contiguous(memory_format=torch.channels_last)
+    networks = (FORMS[form](generator), FORMS[form](discriminator))
     moves = [
         torch.optim.Adam(p.parameters(), lr=lr, betas=betas, fused=True) for p in (generator, discriminator)
     ]
     step = training(*networks, *moves, judging, making, work["z"].shape[1])
-    step(x[index[0]])
+
+    def steps(count: int) -> None:
+        for number in range(count):
+            # On a GPU in bfloat16, as ours.
+            with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+                step(x[index[number % len(index)]])
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    steps(3)
     seconds = time.perf_counter() - began
 
     def turn() -> float:
-        return steady(lambda steps: [step(x[index[n % len(index)]]) for n in range(steps)], 1)
+        return steady(steps, 1 if device == "cpu" else 50)
 
     return Ready(first, seconds, {"torch": torch.__version__}, turn)
 
