@@ -48,21 +48,28 @@ class ApproximateConfig(Config, abc.ABC):
 def sized(config: ApproximateConfig, data: Data, most: int) -> dict[str, int]:
     """How many training examples are kept, or how many features there are; settings that contradict are refused."""
     if config.approximate == "none":
-        if config.features != "auto":
-            raise ArgumentError(
-                f"features={config.features}: approximate=none takes the kernel itself",
-                remedy="use approximate=nystrom or approximate=rff, or leave features out",
-            )
-        return {"points": kept(config.points, data, most)}
+        return {**feature_count(config, data), "points": kept(config.points, data, most)}
     if config.points != "auto":
         raise ArgumentError(
             f"points={config.points} approximate={config.approximate}: features learn from every example and keep "
             "none",
             remedy=f"use features={config.points} in place of points",
         )
-    if config.approximate == "rff":
-        return {"features": _fourier(config, counted(data))}
+    return feature_count(config, data)
+
+
+def feature_count(config: ApproximateConfig, data: Data) -> dict[str, int]:
+    """How many features there are, if any; a number that does not suit what they are is refused."""
+    if config.approximate == "none":
+        if config.features != "auto":
+            raise ArgumentError(
+                f"features={config.features}: approximate=none takes the kernel itself",
+                remedy="use approximate=nystrom or approximate=rff, or leave features out",
+            )
+        return {}
     there = counted(data)
+    if config.approximate == "rff":
+        return {"features": _fourier(config, there)}
     wanted = min(USUAL, there) if config.features == "auto" else config.features
     if wanted > there:
         raise ArgumentError(
@@ -88,4 +95,4 @@ def _fourier(config: ApproximateConfig, there: int) -> int:
     return int(wanted)
 
 
-__all__ = ["USUAL", "ApproximateConfig", "sized"]
+__all__ = ["USUAL", "ApproximateConfig", "feature_count", "sized"]

@@ -1,13 +1,16 @@
 """Kernel principal component analysis."""
 
-from chainrule.models.kernel.kernel_pca.model import KernelPCAConfig, KernelPCAModel, measured
+from chainrule.models.kernel.kernel_pca.building import build
+from chainrule.models.kernel.kernel_pca.features import FeaturePCAModel
+from chainrule.models.kernel.kernel_pca.model import KernelPCAModel
+from chainrule.models.kernel.kernel_pca.settings import KernelPCAConfig, measured
 from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="kernel-pca",
     summary="Kernel PCA: the code along curved axes of largest variance, in closed form, with examples of codes.",
     config=KernelPCAConfig,
-    build=KernelPCAModel,
+    build=build,
     kinds=("image", "points", "table"),
     targets=("class", "labels", "value", "none"),
     data="digits",
@@ -19,4 +22,4 @@ entry = Entry(
     training={"steps": 1},
 )
 
-__all__ = ["KernelPCAConfig", "KernelPCAModel", "entry"]
+__all__ = ["FeaturePCAModel", "KernelPCAConfig", "KernelPCAModel", "entry"]
