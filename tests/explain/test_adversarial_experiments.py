@@ -1,6 +1,7 @@
 """Experiments of the adversarial game: bounds that hold, best discriminators, log 2 at every gap; bounds of samples."""
 
 import math
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -19,8 +20,9 @@ from chainrule.explain.methods.adversarial_pair import (
     generator_loss,
     play,
 )
+from chainrule.explain.methods.frozen_generator import FrozenGame, look, squared_jacobian
 from chainrule.probability.divergences import game
-from chainrule.train import fit
+from chainrule.train import Run, fit
 
 
 def test_on_a_line_the_discriminator_alone_nears_the_best_one() -> None:
@@ -162,3 +164,55 @@ def test_samples_of_a_run_are_compared_with_held_out_examples(tmp_path) -> None:
     assert "between held-out and training examples" in outcome.findings[0]
     assert outcome.numbers["floor"] <= outcome.numbers["bound"] + 3 * outcome.numbers["error"] + 0.2
     assert report.draw(outcome.pictures[0]).startswith("<svg")
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    points = data.load("ring", n=300)
+    model = models.build("gan", points, width=16, depth=2)
+    return fit(model, points, run=tmp_path_factory.mktemp("runs") / "ring", steps=20, batch=32)
+
+
+def test_the_gradient_of_a_trained_generator_fades_as_its_discriminator_learns_alone(ring: Run) -> None:
+    outcome = probes.examine("frozen-generator", ring, steps=400, every=100, batch=64, n=64, lr=1e-2)
+    numbers = outcome.numbers
+    assert numbers["bound_holds"]
+    assert numbers["saturating"][-1] < numbers["non_saturating"][-1]
+    assert len(numbers["saturating"]) == len(numbers["bound"]) == 5
+    assert all(report.draw(picture).startswith("<svg") for picture in outcome.pictures)
+
+
+def test_jacobians_of_a_generator_are_those_of_its_parameters() -> None:
+    """G(z) = W z with |dG/dW|² = 2 |z|² for two outputs; with many outputs, random directions estimate the same."""
+    for outputs, error in ((2, 1e-5), (100, 0.2)):
+        weights = jnp.ones((outputs, 3))
+        noise = jax.random.normal(jax.random.key(0), (40, 3))
+        frozen = FrozenGame(lambda w, z: z @ w.T, lambda d, x: x[:, 0], jax.random.normal)
+        found = squared_jacobian(frozen, weights, noise, jax.random.key(1))
+        expected = outputs * jnp.square(noise).sum(axis=1).mean()
+        np.testing.assert_allclose(found, expected, rtol=error)
+
+
+def test_the_bound_on_the_saturating_gradient_holds_where_a_discriminator_is_nearly_perfect() -> None:
+    """D = sigmoid(-s x) of generated points at 4 + theta and real ones at -4: flat around both, sure of both."""
+    frozen = FrozenGame(
+        lambda g, z: g[None] + 0.1 * z, lambda s, x: -s * x[:, 0], lambda key, n: jnp.zeros((n, 1))
+    )
+    noise = jax.random.normal(jax.random.key(0), (50, 1))
+    real = -4.0 + 0.1 * noise
+    found = look(frozen, jnp.full((1,), 4.0), jnp.asarray(2.0), real, noise, jnp.ones(()))
+    d = jax.nn.sigmoid(-2 * (4 + 0.1 * noise))
+    np.testing.assert_allclose(found.saturating, (2 * d).mean(), rtol=1e-4)
+    np.testing.assert_allclose(found.non_saturating, (2 * (1 - d)).mean(), rtol=1e-4)
+    assert found.saturating < found.bound < 1e-2
+
+
+def test_decisions_about_packs_and_conditions_are_not_taken_apart(tmp_path: Path) -> None:
+    points = data.load("ring", n=200)
+    model = models.build("gan", points, width=8, depth=1, pack=2)
+    run = fit(model, points, run=tmp_path / "packed", steps=2, batch=16)
+    with pytest.raises(ArgumentError, match=r"several examples at once \(pack\)\n.*pack=1"):
+        probes.examine("frozen-generator", run, steps=2, every=1, batch=4, n=4)
+    moons = data.load("moons")
+    given = models.build("gan", moons, width=8, depth=1, conditional=True)
+    assert not probes.get("frozen-generator").applies(given, moons.schema)

@@ -19,8 +19,9 @@ from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.explain.methods.adversarial_pair import DenseNetwork, discriminator_loss, scores
+from chainrule.explain.methods.frozen_generator import FrozenGame, look
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
-from chainrule.probability.divergences import game, js
+from chainrule.probability.divergences import js
 from chainrule.probability.transport import wasserstein_1d
 
 _DRAWS = 1000
@@ -101,22 +102,9 @@ def measured(
     eps is the largest distance, over all these points, of D and of its slope from those of a perfect discriminator,
     which is 1 on data, 0 on fakes and flat around both.
     """
-
-    def loss(generator: ShiftingGenerator, saturating: bool) -> Scalar:
-        a = scores(discriminator, generator(noise))
-        return (-jax.nn.softplus(a) if saturating else jax.nn.softplus(-a)).mean()
-
-    norms = [jnp.abs(jax.grad(loss)(generator, saturating).theta) for saturating in (True, False)]
-
-    def decisions(x: Array) -> Array:
-        return jax.nn.sigmoid(scores(discriminator, x))
-
-    fakes = generator(noise)
-    off = jnp.maximum(decisions(fakes).max(), (1 - decisions(real)).max())
-    slopes = [jnp.linalg.norm(jax.grad(lambda x: decisions(x).sum())(x), axis=1).max() for x in (fakes, real)]
-    eps = jnp.maximum(off, jnp.maximum(*slopes))
-    bound = jnp.sqrt(game.gradient_bound(eps))
-    return jnp.stack([*norms, bound, eps, decisions(fakes).mean(), decisions(real).mean()])
+    play = FrozenGame(lambda g, z: g(z), scores, jax.random.uniform)
+    found = look(play, generator, discriminator, real, noise, jnp.ones(()))
+    return jnp.stack(list(found))
 
 
 def _over_gaps(gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
