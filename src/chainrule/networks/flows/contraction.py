@@ -14,7 +14,6 @@ from typing import Self, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key, Scalar
@@ -37,7 +36,7 @@ class NormEstimate(Held):
     def __init__(self, layer: Linear | Conv, sizes: tuple[int, int] | None, key: Key) -> None:
         norm = SpectralNorm(layer, key=key, sizes=sizes, iterations=1)
         self.followed = eqx.tree_at(lambda norm: norm.layer, norm, None)
-        self.followed = _converged(self, layer).followed
+        self.followed = converged(self, layer).followed
 
     def of(self, layer: Linear | Conv) -> SpectralNorm:
         """Both together again."""
@@ -125,18 +124,17 @@ class Contraction(eqx.Module):
         pairs = zip(self.estimates, jax.lax.stop_gradient(self.layers), strict=True)
         return eqx.tree_at(lambda g: g.estimates, self, tuple(one.moved(layer) for one, layer in pairs))
 
-    def lipschitz(self) -> Scalar:
-        """What it stretches distances by at most: the product of the norms of its layers, worked out anew.
-
-        Those of matrices are exact, those of convolutions the result of many power iterations.
-        """
-        norms = [_norm(self._scaled(number, layer), one) for number, layer, one in self._numbered()]
+    def stretch(self, estimates: Sequence[NormEstimate]) -> Scalar:
+        """What it stretches distances by at most, as far as these estimates of the norms of its layers know."""
+        scaled = [self._scaled(number, layer) for number, layer in enumerate(self.layers)]
+        norms = [one.of(layer).largest for one, layer in zip(estimates, scaled, strict=True)]
         return jnp.stack(norms).prod()
 
-    def _numbered(self) -> Sequence[tuple[int, Linear | Conv, NormEstimate]]:
-        return [
-            (n, layer, one) for n, (layer, one) in enumerate(zip(self.layers, self.estimates, strict=True))
-        ]
+    def lipschitz(self) -> Scalar:
+        """The same with norms worked out anew: it is below one, or there need not be an inverse."""
+        return self.stretch(
+            [converged(one, layer) for one, layer in zip(self.estimates, self.layers, strict=True)]
+        )
 
     def _scaled(self, number: int, layer: Linear | Conv) -> Linear | Conv:
         """A layer with a norm of no more than its share of the bound."""
@@ -148,8 +146,8 @@ class Contraction(eqx.Module):
 
 
 @eqx.filter_jit
-def _converged(estimate: NormEstimate, layer: Linear | Conv) -> NormEstimate:
-    """Many power iterations on."""
+def converged(estimate: NormEstimate, layer: Linear | Conv) -> NormEstimate:
+    """The estimate after many power iterations."""
     arrays, rest = eqx.partition(estimate, eqx.is_array)
 
     def further(_: Array, arrays: NormEstimate) -> NormEstimate:
@@ -159,20 +157,4 @@ def _converged(estimate: NormEstimate, layer: Linear | Conv) -> NormEstimate:
     return found
 
 
-def _norm(layer: Linear | Conv, estimate: NormEstimate) -> Scalar:
-    if isinstance(layer, Linear):
-        return jnp.linalg.norm(layer.weight, 2)
-    return _converged(estimate, layer).of(layer).largest
-
-
-def check_contraction(name: str, g: Contraction) -> None:
-    """Raise unless a network brings points closer together; `name` says which one it is."""
-    found = float(np.asarray(eqx.filter_jit(lambda g: g.lipschitz())(g)))
-    if not found < 1:
-        raise ArgumentError(
-            f"{name} stretches distances by up to {found:.3g}: with 1 or more it need not have an inverse",
-            remedy="train with a smaller learning rate, so that its norm is followed, or a smaller coefficient=",
-        )
-
-
-__all__ = ["Contraction", "NormEstimate", "check_contraction"]
+__all__ = ["Contraction", "NormEstimate", "converged"]

@@ -78,6 +78,24 @@ class LogitOfLevels(Bijection):
         return entries * (widths - math.log(1 - 2 * self.margin))
 
 
+def logit_layer(schema: Schema, margin: float) -> LogitOfLevels | None:
+    """The logit that a flow of these data begins with; none where the margin is zero.
+
+    >>> logit_layer(Schema("points", (2,)), 0.05)
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: logit_margin=0.05: a logit is for data from 0 to 1; these are standardised
+           use logit_margin=0
+    """
+    if not margin:
+        return None
+    if not units.unit(schema):
+        raise ArgumentError(
+            f"logit_margin={margin:g}: a logit is for data from 0 to 1; these are standardised",
+            remedy="use logit_margin=0",
+        )
+    return LogitOfLevels(schema.shape, schema.levels, margin)
+
+
 def dequantized_bound(
     log_prob: Callable[[Array], Float[Array, " batch"]], schema: Schema, x: Array, key: Key, draws: int = 1
 ) -> Float[Array, " batch"]:
@@ -96,4 +114,4 @@ def dequantized_bound(
     return jax.nn.logsumexp(each, axis=0) - math.log(draws)
 
 
-__all__ = ["LogitOfLevels", "dequantized_bound"]
+__all__ = ["LogitOfLevels", "dequantized_bound", "logit_layer"]

@@ -23,9 +23,6 @@ from chainrule.networks.flows.base import Bijection, Conditions, Events, Mapped
 from chainrule.networks.flows.elementwise import event_shape, over_event
 from chainrule.nn import Conv, Linear
 
-BOUND = 3.0
-"""Logarithms of scales stay below it: a factor of 20 either way in one layer."""
-
 
 class Conditioner(eqx.Module):
     """A network of images that gives two numbers for each of some channels of every pixel, at first all zeros."""
@@ -149,7 +146,8 @@ class ChannelCoupling(Bijection):
 class MaskedCoupling(Bijection):
     """`x' = (x - t(m x)) exp(-s(m x))` where the mask m is false, from data to codes; what it covers stays.
 
-    `s` is a hyperbolic tangent times a learned bound for each channel.
+    `s` is a hyperbolic tangent times a learned size for each channel, itself below `bound`; an `additive` coupling has
+    none, and keeps volumes.
 
     >>> mask = checkerboard((2, 2, 1))
     >>> layer = MaskedCoupling((2, 2, 1), mask, width=8, blocks=1, key=jax.random.key(0))
@@ -158,10 +156,12 @@ class MaskedCoupling(Bijection):
     """
 
     network: ResidualConvolutions
-    most: Float[Array, " channels"]
-    """How large |s| can be, in each channel; never more than `BOUND`."""
+    size: Float[Array, " channels"]
+    """How large |s| can be in each channel, before its bound."""
     mask: Bool[Array, "height width channels"]
     shape: tuple[int, ...] = eqx.field(static=True)
+    bound: float = eqx.field(static=True)
+    additive: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -170,13 +170,16 @@ class MaskedCoupling(Bijection):
         *,
         width: int,
         blocks: int,
+        bound: float = 5.0,
+        additive: bool = False,
         features: int = 0,
         key: Key,
     ) -> None:
+        self.bound, self.additive = bound, additive
         self.shape, self.mask = event_shape("MaskedCoupling", shape), mask
         channels = shape[-1]
         self.network = ResidualConvolutions(channels, channels, width, blocks, features=features, key=key)
-        self.most = jnp.ones(channels)
+        self.size = jnp.ones(channels)
 
     def forward(self, z: Events, condition: Conditions = None) -> Mapped:
         """By the scale, plus the shift."""
@@ -192,7 +195,9 @@ class MaskedCoupling(Bijection):
         """Zero where the mask is."""
         mask = self.mask[None]
         raw, shift = jnp.split(self.network(jnp.where(mask, x, 0), condition).astype(x.dtype), 2, axis=-1)
-        most = (BOUND * jnp.tanh(self.most / BOUND)).astype(x.dtype)[None, None, None]
+        if self.additive:
+            return jnp.zeros_like(x), jnp.where(mask, 0, shift)
+        most = (self.bound * jnp.tanh(self.size / self.bound)).astype(x.dtype)[None, None, None]
         return jnp.where(mask, 0, most * jnp.tanh(raw)), jnp.where(mask, 0, shift)
 
 

@@ -1,0 +1,94 @@
+"""Glow: sizes that suit images, numbers worked out by hand, codes in levels, and what its settings refuse."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule import models
+from chainrule.core.errors import CapabilityError
+from chainrule.data import load
+from chainrule.data.schema import Schema
+from chainrule.models.flow.flow_model import FlowModel
+from chainrule.models.flow.glow.model import GlowConfig, suited
+from chainrule.networks import units
+
+KEY = jax.random.key(0)
+
+
+def build(shape: tuple[int, ...], **settings: Any) -> FlowModel:
+    schema = Schema("image", shape, "class", classes=("a", "b"), levels=256)
+    return models.build("glow", schema, **settings)
+
+
+def shaken(model: FlowModel) -> FlowModel:
+    """With parameters as after some training: zeros, behind which most of the flow hides, are none any more."""
+    draw = np.random.default_rng(0)
+    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+    moved = jax.tree.map(lambda leaf: leaf + 0.05 * draw.normal(size=leaf.shape).astype(np.float32), arrays)
+    return eqx.combine(moved, rest)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [
+        ((28, 28, 1), (16, 2, 128)),
+        ((32, 32, 3), (32, 3, 512)),
+        ((8, 8, 1), (8, 2, 64)),
+        ((6, 6, 1), (8, 1, 64)),
+        ((36, 36, 3), (32, 2, 512)),
+    ],
+)
+def test_sizes_suit_the_images(shape: tuple[int, ...], sizes: tuple[int, int, int]) -> None:
+    found = suited(GlowConfig(), Schema("image", shape, levels=256), None)
+    assert (found["depth"], found["levels"], found["width"]) == sizes
+
+
+def test_the_first_bits_of_an_image_of_two_by_two_pixels_can_be_worked_out_by_hand() -> None:
+    """One step: a rotation of the four pixels, and half of them by sigmoid(2) = 0.8807971."""
+    model = build((2, 2, 1), depth=1, levels=1, width=4)
+    x = np.array([0.1, 0.8, 0.3, 0.6])
+    (_, mix, _) = model.bijection.levels[0].after.layer(0).layers
+    z = x @ np.asarray(mix.weight, np.float64)
+    z[2:] *= 0.8807971
+    nats = 0.5 * (z**2).sum() + 2 * np.log(2 * np.pi) - 2 * np.log(0.8807971)
+    found = eqx.filter_jit(model.log_prob)(jnp.asarray(x.reshape(1, 2, 2, 1), jnp.float32))
+    assert float(found[0]) == pytest.approx(-nats, abs=1e-5)
+
+
+def test_images_come_back_from_their_codes_as_the_same_levels() -> None:
+    """All 8-bit values, with noise from a tenth to nine tenths of the gap between two."""
+    model = shaken(build((8, 8, 1), depth=4, levels=2, width=16))
+    draw = np.random.default_rng(1)
+    levels = np.stack([draw.permutation(256)[:64] for _ in range(64)]).reshape(64, 8, 8, 1)
+    x = (levels + draw.uniform(-0.4, 0.4, levels.shape)) / 255
+    back = eqx.filter_jit(lambda model, x: model.decode(model.encode(x)))(model, jnp.asarray(x, jnp.float32))
+    np.testing.assert_array_equal(np.rint(np.asarray(back) * 255), levels)
+
+
+def test_training_begins_with_what_the_data_say_and_classes_can_be_asked_for() -> None:
+    data = load("digits")
+    model = models.build("glow", data, depth=2, width=8, conditional=True)
+    norms = model.bijection.levels[0].after.layers.layers[2]
+    assert float(np.abs(norms.shift[-1]).max()) > 0.1  # the last of a stack meets the data first
+    asked = shaken(model)
+    few = {number: np.asarray(asked.sample(KEY, 4, condition=number)) for number in (0, 1)}
+    assert few[0].shape == (4, 8, 8, 1)
+    assert not np.allclose(few[0], few[1])
+
+
+def test_a_logit_stands_before_everything_else_and_takes_what_noise_leaves() -> None:
+    model = shaken(build((4, 4, 1), depth=1, levels=1, width=4, logit_margin=1e-6))
+    schema = model.schema
+    x = units.dequantized(
+        schema, jnp.asarray(np.random.default_rng(0).integers(0, 2, (8, 4, 4, 1)), float), KEY
+    )
+    assert np.isfinite(eqx.filter_jit(model.log_prob)(x)).all()
+
+
+def test_images_that_cannot_be_halved_are_refused_with_sizes_that_can() -> None:
+    with pytest.raises(CapabilityError, match=r"data.size=28, or data.size=32"):
+        build((30, 30, 1), levels=2)

@@ -1,0 +1,85 @@
+"""Continuous layers: linear equations with known solutions, estimated traces, and both ways to a gradient."""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Scalar
+from chainrule.networks.flows.base import Conditions
+from chainrule.networks.flows.continuous import EXACT, Continuous, GatedVelocity, Velocity
+
+KEY = jax.random.key(0)
+
+
+@final
+class Linear(Velocity):
+    """dx/dt = A x."""
+
+    a: Float[Array, "size size"]
+
+    def __call__(self, t: Scalar, x: Float[Array, "batch entries"], condition: Conditions) -> Array:
+        del t, condition
+        return x @ self.a.T
+
+
+def test_a_linear_equation_is_solved_by_the_exponential_of_its_matrix() -> None:
+    with jax.enable_x64(True):
+        a = np.random.default_rng(0).normal(size=(3, 3))
+        layer = Continuous((3,), Linear(jnp.asarray(a)), tolerance=1e-10)
+        x = np.random.default_rng(1).normal(size=(4, 3))
+        value, log_det = eqx.filter_jit(layer.forward)(jnp.asarray(x))
+        np.testing.assert_allclose(value, x @ scipy.linalg.expm(a).T, atol=1e-8)
+        np.testing.assert_allclose(log_det, np.trace(a), atol=1e-8)
+        solved = eqx.filter_jit(layer.solved)(value)
+        np.testing.assert_allclose(solved.mapped.value, x, atol=1e-7)
+        assert 20 < int(solved.evaluations) < 2000
+
+
+def test_above_the_exact_number_of_entries_training_has_the_trace_right_on_average() -> None:
+    size = EXACT + 1
+    a = 0.3 * np.random.default_rng(0).normal(size=(size, size)).astype(np.float32)
+    layer = Continuous((size,), Linear(jnp.asarray(a)), steps=2)
+    x = jnp.ones((1, size))
+    volumes = jax.jit(jax.vmap(lambda key: layer.inverse_estimate(x, None, key).log_det[0]))(
+        jax.random.split(KEY, 4096)
+    )
+    error = float(volumes.std()) / 64
+    assert error > 0
+    assert abs(float(volumes.mean()) + np.trace(a)) < 4 * error
+
+
+@pytest.mark.parametrize("size", [2, EXACT + 1])
+def test_both_gradients_of_training_are_those_of_the_exact_solution(size: int) -> None:
+    """Of many equal steps and of the adjoint equation, in all that the loss depends on."""
+    with jax.enable_x64(True):
+        velocity = GatedVelocity(size, 8, 1, features=2, key=KEY)
+        x = jnp.asarray(np.random.default_rng(0).normal(size=(3, size)))
+        condition = jnp.asarray(np.random.default_rng(1).normal(size=(3, 2)))
+
+        @eqx.filter_jit
+        def gradient(layer: Continuous) -> Any:
+            def loss(carried: Any) -> jax.Array:
+                layer, x, condition = carried
+                z, log_det = layer.inverse_estimate(x, condition, KEY)
+                return (0.5 * jnp.square(z).sum() - log_det.sum()) / len(x)
+
+            return eqx.filter_grad(loss)((layer, x, condition))
+
+        many = gradient(Continuous((size,), velocity, steps=40))
+        adjoint = gradient(Continuous((size,), velocity, tolerance=1e-9, gradient="adjoint"))
+        for one, other in zip(jax.tree.leaves(many), jax.tree.leaves(adjoint), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_a_solve_that_takes_too_many_steps_says_what_helps() -> None:
+    layer = Continuous((2,), Linear(1e4 * jnp.asarray([[0.0, 1.0], [-1.0, 0.0]])))
+    with pytest.raises(Exception, match=r"not solved within 200 steps at tolerance=1e-05: use a larger"):
+        jax.block_until_ready(eqx.filter_jit(layer.forward)(jnp.ones((1, 2))).value)
+    with pytest.raises(ArgumentError, match="steps must be a whole number of at least 1"):
+        Continuous((2,), Linear(jnp.eye(2)), steps=0)
