@@ -31,7 +31,9 @@ def prepare(file: str, task: str, form: str, threads: int, device: str) -> Ready
     x, index = work["x"].float().contiguous(), work["index"].long()
     began = time.perf_counter()
     first = first_losses(generator, discriminator, judging, making, x[index[0]], work)
-    if device == "cuda" and form == "eager":  # compiled, strides of transposed convolutions fail its own checks
+    if (
+        device == "cuda" and form == "eager"
+    ):  # not compiled: transposed convolutions fail its checks of strides
         generator, discriminator = (
             n.to(memory_format=torch.channels_last) for n in (generator, discriminator)
         )
