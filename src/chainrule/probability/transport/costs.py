@@ -1,4 +1,4 @@
-"""What it costs to move a unit of mass from one point to another: named costs, functions of two points, given matrices.
+"""Points, their weights, and what it costs to move mass between them: named costs, functions of two points, matrices.
 
 A cost of two sets of rows is the matrix of all pairs. `euclidean` is |x - y|, `sqeuclidean` |x - y|² (without a half),
 `power` |x - y|^p, `cosine` one minus the cosine of the angle. All have finite derivatives where two points meet: those
@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Array, Float
 from chainrule.probability.distances import squared_distances
-from chainrule.probability.distributions.parameters import finite, floating
+from chainrule.probability.distributions.parameters import finite, floating, require
 
 Cost: TypeAlias = Any
 """The name of a cost, a function of two points, or a matrix of all costs."""
@@ -88,6 +89,32 @@ def two_sets(where: str, x: Any, y: Any) -> tuple[Array, Array]:
     return first.astype(dtype), second.astype(dtype)
 
 
+def weights_of(
+    where: str, name: str, weights: Any, count: int | tuple[int, ...], dtype: Any = None
+) -> Float[Array, "*batch points"]:
+    """Weights of so many points, none negative; equal shares of one where none are given.
+
+    `count` may be a shape: points are along its last axis, and leading axes, a batch, may be left out of the weights.
+
+    >>> weights_of("exact", "a", None, 4).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    >>> weights_of("exact", "a", [0.5, -0.5], 2)
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: exact: a[1] is -0.5; a must be finite and not negative
+    """
+    shape = (count,) if isinstance(count, int) else count
+    if weights is None:
+        return jnp.full(shape, 1 / shape[-1], dtype or jnp.result_type(float))
+    mass = floating(weights)
+    if mass.shape not in (shape, shape[-1:]):
+        raise ArgumentError(
+            f"{where}({name}): shape {mass.shape} does not fit points of shape {shape}",
+            remedy="give one weight for each point",
+        )
+    mass = require(where, name, mass, lambda v: (v >= 0) & (v < np.inf), "be finite and not negative")
+    return jnp.broadcast_to(mass.astype(dtype or mass.dtype), shape)
+
+
 def euclidean(x: Float[Array, "some dim"], y: Float[Array, "others dim"]) -> Float[Array, "some others"]:
     """Distances of all pairs; where two points meet their derivative is taken as zero.
 
@@ -159,4 +186,5 @@ __all__ = [
     "pairwise",
     "sqeuclidean",
     "two_sets",
+    "weights_of",
 ]

@@ -21,8 +21,8 @@ import numpy as np
 from chainrule.core.errors import ArgumentError, ChainruleWarning, check_choice
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.distributions.parameters import floating
-from chainrule.probability.transport.costs import cost_matrix, two_sets
-from chainrule.probability.transport.marginals import Entries, check_totals, weights_of
+from chainrule.probability.transport.costs import cost_matrix, two_sets, weights_of
+from chainrule.probability.transport.marginals import Entries, check_totals
 from chainrule.probability.transport.one_dimensional import wasserstein_1d
 from chainrule.probability.transport.solvers import SOLVERS, fastest
 
@@ -111,8 +111,8 @@ def wasserstein(x: Any, y: Any, p: float = 2, a: Any = None, b: Any = None) -> S
     first, second = two_sets("wasserstein", x, y)
     if first.shape[1] == 1:
         return wasserstein_1d(first[:, 0], second[:, 0], p, a, b)
-    some = weights_of("wasserstein", "a", a, first.shape[:1], first.dtype)
-    others = weights_of("wasserstein", "b", b, second.shape[:1], first.dtype)
+    some = weights_of("wasserstein", "a", a, len(first), first.dtype)
+    others = weights_of("wasserstein", "b", b, len(second), first.dtype)
     total = exact(some, others, cost_matrix(first, second, "power", p)).cost / some.sum()
     positive = total > 0  # the root has no slope at zero, where the distance has its minimum
     return jnp.where(positive, jnp.where(positive, total, 1.0) ** (1 / p), 0.0)

@@ -1,4 +1,4 @@
-"""Weights of the points on both sides of a transport problem, and plans as lists of entries."""
+"""Plans as lists of entries, and the check that both sides of a problem have as much mass."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int
-from chainrule.probability.distributions.parameters import floating, require
 
 _BALANCE = 1e-6
 """How far totals may be apart, relative to them."""
@@ -32,31 +31,6 @@ class Entries(NamedTuple):
         place = self.rows * columns + self.columns
         put = jnp.vectorize(lambda zeros, at, mass: zeros.at[at].add(mass), signature="(k),(e),(e)->(k)")
         return put(flat, place, self.mass).reshape(*self.mass.shape[:-1], rows, columns)
-
-
-def weights_of(
-    where: str, name: str, weights: Any, shape: tuple[int, ...], dtype: Any = None
-) -> Float[Array, "*batch points"]:
-    """Weights of points along the last axis of `shape`, none negative; equal shares of one where none are given.
-
-    Leading axes may be left out: all of the batch then have the same weights.
-
-    >>> weights_of("exact", "a", None, (4,)).tolist()
-    [0.25, 0.25, 0.25, 0.25]
-    >>> weights_of("exact", "a", [0.5, -0.5], (2,))
-    Traceback (most recent call last):
-    chainrule.core.errors.ArgumentError: exact: a[1] is -0.5; a must be finite and not negative
-    """
-    if weights is None:
-        return jnp.full(shape, 1 / shape[-1], dtype or jnp.result_type(float))
-    mass = floating(weights)
-    if mass.shape not in (shape, shape[-1:]):
-        raise ArgumentError(
-            f"{where}({name}): shape {mass.shape} does not fit points of shape {shape}",
-            remedy="give one weight for each point",
-        )
-    mass = require(where, name, mass, lambda v: (v >= 0) & (v < np.inf), "be finite and not negative")
-    return jnp.broadcast_to(mass.astype(dtype or mass.dtype), shape)
 
 
 def check_totals(where: str, a: Any, b: Any) -> Any:
@@ -89,4 +63,4 @@ def _slack(a: Any, b: Any) -> float:
     return max(max(_BALANCE, 4 * float(jnp.finfo(one.dtype).eps) * one.shape[-1] ** 0.5) for one in (a, b))
 
 
-__all__ = ["Entries", "check_totals", "weights_of"]
+__all__ = ["Entries", "check_totals"]

@@ -17,9 +17,8 @@ import scipy.sparse
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Int, Scalar
-from chainrule.probability.transport.costs import Cost, cost_matrix, two_sets
+from chainrule.probability.transport.costs import Cost, cost_matrix, two_sets, weights_of
 from chainrule.probability.transport.exact import exact
-from chainrule.probability.transport.marginals import weights_of
 
 _PAIRS = 2000
 """So many pairs of points are searched for a map that costs more than the best plan; in general the search is hard."""
@@ -47,8 +46,8 @@ def monge(x: Any, y: Any, a: Any = None, b: Any = None, cost: Cost = "sqeuclidea
     chainrule.core.errors.ArgumentError: monge: no map exists: point 0 of x, with mass 1, has to split between ...
     """
     first, second = two_sets("monge", x, y)
-    some = weights_of("monge", "a", a, first.shape[:1], first.dtype)
-    others = weights_of("monge", "b", b, second.shape[:1], first.dtype)
+    some = weights_of("monge", "a", a, len(first), first.dtype)
+    others = weights_of("monge", "b", b, len(second), first.dtype)
     costs = cost_matrix(first, second, cost)
     found = exact(some, others, costs)
     plan, mass = np.asarray(found.plan, np.float64), np.asarray(some, np.float64)

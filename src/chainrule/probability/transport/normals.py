@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.distributions.parameters import broadcast, finite, floating, positive
 from chainrule.probability.gaussian.distances import optimal_matrix, wasserstein_2
@@ -26,10 +27,16 @@ class NormalTransport(NamedTuple):
     mean: Float[Array, " size"]
     other_mean: Float[Array, " size"]
 
-    def __call__(self, x: Float[Array, "... size"]) -> Float[Array, "... size"]:
-        """Where points go."""
-        shape = (1,) * (x.ndim - 1) + self.mean.shape
-        return self.other_mean.reshape(shape) + (x - self.mean.reshape(shape)) @ self.matrix
+    def __call__(self, x: Any) -> Float[Array, "*batch size"]:
+        """Where points [..., size] go."""
+        points = floating(x)
+        if points.shape[-1:] != self.mean.shape:
+            raise ArgumentError(
+                f"normal_transport: points of shape {points.shape} for {len(self.mean)} variables",
+                remedy="variables come last",
+            )
+        mean, other = (one.reshape(*(1,) * (points.ndim - 1), -1) for one in (self.mean, self.other_mean))
+        return other + (points - mean) @ self.matrix
 
 
 class EntropicNormals(NamedTuple):

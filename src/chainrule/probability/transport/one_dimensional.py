@@ -18,7 +18,8 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
 from chainrule.probability.distributions.parameters import finite, floating
-from chainrule.probability.transport.marginals import Entries, check_totals, weights_of
+from chainrule.probability.transport.costs import weights_of
+from chainrule.probability.transport.marginals import Entries, check_totals
 
 
 def wasserstein_1d(x: Any, y: Any, p: float = 1, a: Any = None, b: Any = None) -> Float[Array, "*batch"]:

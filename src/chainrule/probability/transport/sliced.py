@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.probability.transport.costs import two_sets
-from chainrule.probability.transport.marginals import check_totals, weights_of
+from chainrule.probability.transport.costs import two_sets, weights_of
+from chainrule.probability.transport.marginals import check_totals
 from chainrule.probability.transport.one_dimensional import power_1d
 
 
@@ -108,8 +108,8 @@ def _checked(where: str, x: Any, y: Any, p: float, a: Any, b: Any) -> tuple[Arra
     first, second = two_sets(where, x, y)
     if a is None and b is None:
         return first, second, None, None
-    some = weights_of(where, "a", a, first.shape[:1], first.dtype)
-    others = weights_of(where, "b", b, second.shape[:1], first.dtype)
+    some = weights_of(where, "a", a, len(first), first.dtype)
+    others = weights_of(where, "b", b, len(second), first.dtype)
     return first, second, check_totals(where, some, others), others
 
 
