@@ -1,7 +1,15 @@
 """Optimal transport between sets of points."""
 
+from chainrule.probability.transport.barycenters import (
+    FixedBarycenter,
+    FreeBarycenter,
+    fixed_barycenter,
+    free_barycenter,
+)
 from chainrule.probability.transport.colors import ColorTransfer, transfer_colors
 from chainrule.probability.transport.costs import cost_matrix
+from chainrule.probability.transport.couplings import Pairs, draw_pairs
+from chainrule.probability.transport.divergence import sinkhorn_divergence, usual_eps
 from chainrule.probability.transport.duality import (
     Bounds,
     bounds,
@@ -10,6 +18,8 @@ from chainrule.probability.transport.duality import (
     rounded,
     slack,
 )
+from chainrule.probability.transport.entropic.points import point_costs
+from chainrule.probability.transport.entropic.result import EntropicTransport
 from chainrule.probability.transport.exact import ExactTransport, exact, wasserstein
 from chainrule.probability.transport.maps import (
     Cloud,
@@ -28,52 +38,61 @@ from chainrule.probability.transport.normals import (
     normal_transport,
 )
 from chainrule.probability.transport.one_dimensional import monotone_coupling, wasserstein_1d
-from chainrule.probability.transport.sinkhorn import (
-    Divergence,
-    TransportPlan,
-    entropic,
-    entropic_to_itself,
-    sinkhorn_divergence,
-    usual_epsilon,
+from chainrule.probability.transport.permutations import (
+    SoftPermutation,
+    hard_permutation,
+    soft_permutation,
 )
+from chainrule.probability.transport.rubinstein import Witness, kantorovich_rubinstein
+from chainrule.probability.transport.sinkhorn import sinkhorn
 from chainrule.probability.transport.sliced import Slices, max_sliced, sliced, slices
 
 __all__ = [
     "Bounds",
     "Cloud",
     "ColorTransfer",
-    "Divergence",
     "Entries",
     "EntropicNormals",
+    "EntropicTransport",
     "ExactTransport",
+    "FixedBarycenter",
+    "FreeBarycenter",
     "Matches",
     "MongeMap",
     "NormalTransport",
+    "Pairs",
     "Slices",
-    "TransportPlan",
+    "SoftPermutation",
+    "Witness",
     "barycentric_map",
     "bounds",
     "c_transform",
     "cost_matrix",
     "displacement",
-    "entropic",
+    "draw_pairs",
     "entropic_normals",
-    "entropic_to_itself",
     "exact",
+    "fixed_barycenter",
+    "free_barycenter",
+    "hard_permutation",
+    "kantorovich_rubinstein",
     "lipschitz_constant",
     "max_sliced",
     "monge",
     "monotone_coupling",
     "normal_transport",
+    "point_costs",
     "rounded",
+    "sinkhorn",
     "sinkhorn_divergence",
     "slack",
     "sliced",
     "slices",
+    "soft_permutation",
     "top_matches",
     "transfer_colors",
     "transfer_labels",
-    "usual_epsilon",
+    "usual_eps",
     "wasserstein",
     "wasserstein_1d",
 ]

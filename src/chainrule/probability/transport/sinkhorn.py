@@ -1,172 +1,224 @@
-"""Entropic optimal transport between two point sets (Cuturi, 2013).
+"""Entropic optimal transport: plans that are smooth in everything they depend on, for sets of any size (Cuturi, 2013).
 
-    OT(x, y) = min over plans P of <C, P> + epsilon KL(P || uniform),   C = squared distances
+    OT_eps(a, b) = min over plans P of <C, P> + eps KL(P | a b')
 
-Solved for its two potentials in the log domain, which neither overflows nor underflows. The smoothed cost of a set from
-itself is not zero; the Sinkhorn divergence takes that away (Feydy et al., 2019):
-
-    S(x, y) = OT(x, y) - OT(x, x)/2 - OT(y, y)/2
-
-It is zero for equal sets and positive otherwise. Gradients do not pass: the loop runs until it has converged.
+Solved for two potentials by Sinkhorn's iterations, in a form that neither overflows nor underflows whatever eps is: by
+matrix-vector products with a kernel that absorbs the potentials now and then (Schmitzer, 2019), accelerated by
+combining the last few iterations (Anderson, 1965). Costs of many points are never all there (`point_costs`).
 """
 
-import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import warnings
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.errors import ArgumentError, DivergedError
-from chainrule.core.types import Array, Float
-from chainrule.probability.distances import squared_distances
+from chainrule.core import machine
+from chainrule.core.checks import whole
+from chainrule.core.errors import ArgumentError, ChainruleWarning, check_choice
+from chainrule.core.formatting import memory_size
+from chainrule.core.types import Array, Scalar
+from chainrule.probability.distributions.parameters import floating
+from chainrule.probability.transport.costs import weights_of
+from chainrule.probability.transport.entropic.costs import Costs, Problem, beginning
+from chainrule.probability.transport.entropic.iteration import DEPTH, Limits
+from chainrule.probability.transport.entropic.kernel import CostMatrix
+from chainrule.probability.transport.entropic.marginals import Balanced
+from chainrule.probability.transport.entropic.result import EntropicTransport
+from chainrule.probability.transport.entropic.solving import (
+    Solved,
+    solved,
+    solved_by_unrolling,
+    tolerance_of,
+)
+from chainrule.probability.transport.scaling import solved_by_scaling
 
-_EVERY = 10
-"""Iterations between two checks of the error."""
-_MOST = 2000
-_FALL = 0.5
-"""Factor by which epsilon falls to its value, every time the error would be looked at."""
-_SHARE = 0.05
-"""The usual epsilon, beside the mean cost."""
+MOST = 2000
+"""Iterations, unless a number is given."""
+SHARE = 0.05
+"""The usual eps over the mean cost."""
+
+Method = Literal["auto", "log", "scaling"]
+Derivative = Literal["envelope", "implicit", "unroll"]
+_beginning = jax.jit(beginning)
 
 
-class TransportPlan(NamedTuple):
-    """A solution: its cost, both potentials, and how much of its mass is not where it should be."""
+def sinkhorn(
+    a: Any,
+    b: Any,
+    cost: Any,
+    eps: Any = None,
+    *,
+    method: Method = "auto",
+    tolerance: float | None = None,
+    max_iterations: int = MOST,
+    acceleration: int = DEPTH,
+    derivative: Derivative = "envelope",
+) -> EntropicTransport:
+    """The entropic plan between weights `a` of rows and `b` of columns (none: equal ones) of a cost matrix.
 
-    cost: Float[Array, ""]
-    f: Float[Array, " some"]
-    g: Float[Array, " others"]
-    error: Float[Array, ""]
+    `cost` is a matrix, or `point_costs` of two sets. `eps` is a twentieth of the mean cost by default, a constant to
+    derivatives. Iterations end when the mass in wrong columns is at most `tolerance` (1e-3 in single precision, 1e-6 in
+    double). A call from compiled code says in `converged` whether that was reached; any other call warns.
 
+    `method="auto"` multiplies with a stabilised kernel, "log" stays in the log domain, and "scaling" is the textbook
+    iteration with `exp(-C / eps)`, which refuses an eps that makes entries vanish. `acceleration` is how many
+    iterations a step combines; 0 is Sinkhorn's own.
 
-class Divergence(NamedTuple):
-    """A Sinkhorn divergence in squared units of the points, and the epsilon it was computed with."""
+    Derivatives of the value come from the envelope theorem, all others from the implicit function theorem;
+    `derivative="implicit"` takes those of the value from there as well, and "unroll" differentiates exactly
+    `max_iterations` iterations.
 
-    value: float
-    epsilon: float
-
-
-def sinkhorn_divergence(x: Any, y: Any, epsilon: float | None = None) -> Divergence:
-    """How far two sets of points are apart; `epsilon` is a twentieth of their mean squared distance by default.
-
-    A set moved as a whole is as far away as it was moved, squared:
-
-    >>> x = np.random.default_rng(0).normal(size=(50, 2))
-    >>> round(sinkhorn_divergence(x, x + np.array([[3.0, 4.0]])).value, 3)
-    25.0
+    >>> found = sinkhorn([0.5, 0.5], [0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]], 0.5)
+    >>> round(float(found.value), 4), round(float(found.cost), 4), bool(found.converged)
+    (0.2831, 0.1192, True)
     """
-    one, other = (np.asarray(points) for points in (x, y))
-    for name, points in (("x", one), ("y", other)):
-        if points.ndim != 2 or not len(points) or points.shape[1] != one.shape[1]:
-            raise ArgumentError(
-                f"sinkhorn_divergence: {name} of shape {points.shape}",
-                remedy="give rows of equally many numbers",
-            )
-        if not np.isfinite(points).all():
-            raise ArgumentError(f"sinkhorn_divergence: {name} has entries that are not finite")
-    first, second = jnp.asarray(one), jnp.asarray(other)
-    if epsilon is None:
-        epsilon = usual_epsilon(one, other)
-    if not epsilon > 0:
-        raise ArgumentError(f"epsilon={epsilon}: the weight of the entropy is positive")
-    plans = (entropic(first, second, epsilon), *(entropic_to_itself(a, epsilon) for a in (first, second)))
-    worst = max(float(plan.error) for plan in plans)
-    if not worst <= _tolerance(first.dtype):
-        raise DivergedError(
-            f"sinkhorn_divergence: {worst:.2g} of the mass is misplaced after {_MOST} iterations "
-            f"with epsilon={epsilon:.3g}",
-            remedy="use a larger epsilon",
+    check_choice("sinkhorn", "method", method, ("auto", "log", "scaling"))
+    check_choice("sinkhorn", "derivative", derivative, ("envelope", "implicit", "unroll"))
+    costs = as_costs("sinkhorn", cost)
+    rows, columns = (
+        _probabilities(name, weights, count, costs.dtype)
+        for name, weights, count in zip("ab", (a, b), costs.shape, strict=True)
+    )
+    problem = Problem(rows, columns, strength("sinkhorn", eps, costs), Balanced())
+    limits = limits_of("sinkhorn", tolerance, max_iterations, costs.dtype)
+    depth = whole("sinkhorn", "acceleration", acceleration, least=0)
+    if derivative == "unroll":
+        answer = solved_by_unrolling(costs, problem, int(limits.most))
+    elif method == "scaling":
+        answer = solved_by_scaling(costs, problem, limits)
+    else:
+        answer = solved(costs, problem, limits, depth, method)
+    result = as_result(costs, problem, answer, limits, follows=derivative == "unroll")
+    warn_unless_converged("sinkhorn", result)
+    if derivative == "implicit":
+        f, g = result.potentials
+        return with_value(result, rows @ f + columns @ g)
+    return result
+
+
+def as_costs(where: str, cost: Any) -> Costs:
+    """A matrix of costs, refused before anything is allocated where the solver would not fit into memory."""
+    if isinstance(cost, Costs):
+        return cost
+    matrix = floating(cost)
+    if matrix.ndim != 2 or not matrix.size:
+        raise ArgumentError(
+            f"{where}(cost): a matrix of costs has two axes, not shape {matrix.shape}",
+            remedy="make one of two sets of points: cost_matrix(x, y), or point_costs(x, y) where it would be large",
         )
-    cost, own, others = (float(plan.cost) for plan in plans)
-    return Divergence(cost - own / 2 - others / 2, epsilon)
+    needed, free = 3 * matrix.size * matrix.dtype.itemsize, machine.memory()
+    if needed > free:
+        block = max(1, free // (12 * matrix.shape[1] * matrix.dtype.itemsize))
+        raise ArgumentError(
+            f"{where}(cost): {matrix.shape[0]:,} x {matrix.shape[1]:,} costs and their kernel take "
+            f"{memory_size(needed)}, and this machine has {memory_size(free)}",
+            remedy=f"give points instead of the matrix: cost=point_costs(x, y, block={block})",
+        )
+    return CostMatrix(matrix)
 
 
-def _mean_cost(x: np.ndarray, y: np.ndarray) -> float:
-    """The mean squared distance of all pairs, by the moments of both sets: no array of all differences."""
-    first, second = (np.asarray(points, np.float64) for points in (x, y))
-    spread = first.var(axis=0).sum() + second.var(axis=0).sum()
-    return float(spread + np.square(first.mean(axis=0) - second.mean(axis=0)).sum())
+def strength(where: str, eps: Any, costs: Costs) -> Scalar:
+    """The entropic strength: positive; a twentieth of the mean cost where none is given, and a constant then."""
+    if eps is None:
+        mean = jax.lax.stop_gradient(_beginning(costs)[1])
+        # Costs that are all zero leave nothing to choose.
+        return jnp.where(mean > 0, SHARE * mean, 1.0).astype(costs.dtype)
+    given = jnp.asarray(eps, costs.dtype)
+    if given.ndim:
+        raise ArgumentError(
+            f"{where}(eps): one number, not shape {given.shape}", remedy="use jax.vmap for several"
+        )
+    if not isinstance(given, jax.core.Tracer) and not 0 < float(given) < np.inf:
+        raise ArgumentError(
+            f"{where}(eps={float(given):g}): the entropic strength is positive and finite",
+            remedy="for transport without it use exact(a, b, cost)",
+        )
+    return given
 
 
-def usual_epsilon(x: Float[np.ndarray, "some dim"], y: Float[np.ndarray, "others dim"]) -> float:
-    """A twentieth of the mean squared distance, and never zero."""
-    return max(_SHARE * _mean_cost(x, y), float(np.finfo(np.float32).tiny))
+def limits_of(where: str, tolerance: float | None, max_iterations: int, dtype: Any) -> Limits:
+    """When to stop, checked."""
+    wanted = tolerance_of(dtype) if tolerance is None else tolerance
+    if not wanted > 0:
+        raise ArgumentError(
+            f"{where}(tolerance={wanted}): the error of the marginals gets small, never zero",
+            remedy="use 1e-6",
+        )
+    return Limits(wanted, whole(where, "max_iterations", max_iterations))
 
 
-@jax.jit
-def entropic(x: Float[Array, "some dim"], y: Float[Array, "others dim"], epsilon: Any) -> TransportPlan:
-    """The smoothed transport of one set to another: potentials that make columns and rows uniform, in turn."""
-    cost = squared_distances(x, y)
-
-    def turn(f: Array, g: Array, epsilon: Array) -> tuple[Array, Array]:
-        g = best(cost.T, f, epsilon)
-        return best(cost, g, epsilon), g
-
-    # Rows are uniform after each turn: what is left of the error is in the columns.
-    f, g, error = _until(turn, lambda f, g: g - best(cost.T, f, epsilon), cost, epsilon)
-    return TransportPlan(f.mean() + g.mean(), f, g, error)
-
-
-@jax.jit
-def entropic_to_itself(x: Float[Array, "some dim"], epsilon: Any) -> TransportPlan:
-    """The same for one set and itself: one potential, which moves halfway each time and converges in a few moves."""
-    cost = squared_distances(x, x)
-
-    def half(f: Array, g: Array, epsilon: Array) -> tuple[Array, Array]:
-        del g
-        f = (f + best(cost, f, epsilon)) / 2
-        return f, f
-
-    f, _, error = _until(half, lambda f, g: f - best(cost, f, epsilon), cost, epsilon)
-    return TransportPlan(2 * f.mean(), f, f, error)
+def as_result(
+    costs: Costs, problem: Problem, answer: Solved, limits: Limits, *, follows: bool = False
+) -> EntropicTransport:
+    """What was solved as an object that answers questions."""
+    return EntropicTransport(
+        answer.value,
+        answer.error,
+        answer.error <= limits.tolerance,
+        answer.count,
+        costs,
+        problem,
+        (answer.f, answer.g),
+        follows,
+    )
 
 
-def best(
-    cost: Float[Array, "some others"], potential: Float[Array, " others"], epsilon: Any
-) -> Float[Array, " some"]:
-    """The potential that makes rows uniform, given that of the columns."""
-    return -epsilon * (jax.nn.logsumexp((potential[None] - cost) / epsilon, axis=1) - math.log(cost.shape[1]))
+def with_value(result: EntropicTransport, value: Scalar) -> EntropicTransport:
+    """The same result with another value."""
+    return EntropicTransport(
+        value,
+        result.error,
+        result.converged,
+        result.iterations,
+        result.costs,
+        result.problem,
+        result.found,
+        result.follows,
+    )
 
 
-def _until(
-    move: Callable[[Array, Array, Array], tuple[Array, Array]],
-    missing: Callable[[Array, Array], Array],
-    cost: Array,
-    epsilon: Any,
-) -> tuple[Array, Array, Array]:
-    """Potentials moved until all mass is where it should be, and the error that is left.
-
-    Epsilon falls to its value from the largest cost: between far groups of points, mass moves fast only while it is
-    large.
-    """
-    wanted = jnp.asarray(epsilon, cost.dtype)
-
-    def several(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        f, g, now, _, count = carry
-        f, g = jax.lax.fori_loop(0, _EVERY, lambda _, pair: move(pair[0], pair[1], now), (f, g))
-        error = jnp.where(now > wanted, jnp.inf, jnp.abs(jnp.expm1(missing(f, g) / wanted)).mean())
-        return f, g, jnp.maximum(_FALL * now, wanted), error, count + _EVERY
-
-    def unfinished(carry: tuple[Array, ...]) -> Array:
-        return (carry[3] > _tolerance(cost.dtype)) & (carry[4] < _MOST)
-
-    nothing = (jnp.zeros(count, cost.dtype) for count in cost.shape)
-    start = (*nothing, jnp.maximum(cost.max(), wanted), jnp.asarray(jnp.inf, cost.dtype), jnp.zeros((), int))
-    f, g, _, error, _ = jax.lax.while_loop(unfinished, several, start)
-    return f, g, error
+def warn_unless_converged(where: str, result: EntropicTransport) -> None:
+    """Say what was not reached, and what to do; compiled code has the flag instead."""
+    if isinstance(result.error, jax.core.Tracer) or bool(np.all(result.converged)):
+        return
+    error = float(np.max(result.error))
+    if not np.isfinite(error):
+        _refuse_costs(where, result.costs)
+    warnings.warn(
+        f"{where}: {error:.2g} of the mass is in wrong columns after {int(np.max(result.iterations))} iterations "
+        f"with eps={float(result.eps):.3g}; use a larger eps, more max_iterations, or a larger tolerance",
+        ChainruleWarning,
+        stacklevel=3,
+    )
 
 
-def _tolerance(dtype: Any) -> float:
-    return 1e-3 if dtype == jnp.float32 else 1e-6
+def _refuse_costs(where: str, costs: Costs) -> None:
+    if isinstance(costs, CostMatrix):
+        wrong = np.argwhere(~np.isfinite(np.asarray(costs.matrix)))
+        if len(wrong):
+            i, j = (int(n) for n in wrong[0])
+            raise ArgumentError(
+                f"{where}(cost): cost[{i}, {j}] is {float(costs.matrix[i, j])}",
+                remedy="costs must be finite; a large one keeps mass away as well",
+            )
+    raise ArgumentError(
+        f"{where}: potentials are not finite",
+        remedy="scale the costs, or use double precision: jax.enable_x64(True)",
+    )
 
 
-__all__ = [
-    "Divergence",
-    "TransportPlan",
-    "best",
-    "entropic",
-    "entropic_to_itself",
-    "sinkhorn_divergence",
-    "usual_epsilon",
-]
+def _probabilities(name: str, weights: Any, count: int, dtype: Any) -> Array:
+    mass = weights_of("sinkhorn", name, weights, count, dtype)
+    if not isinstance(mass, jax.core.Tracer):
+        total = float(np.asarray(mass, np.float64).sum())
+        if abs(total - 1) > (1e-8 if jnp.finfo(dtype).bits > 32 else 1e-4):
+            raise ArgumentError(
+                f"sinkhorn({name}): weights sum to {total:.8g} instead of 1",
+                remedy=f"divide them by their sum, {name} / {name}.sum(), or let mass disappear: unbalanced(...)",
+            )
+    return mass
+
+
+__all__ = ["sinkhorn"]

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from chainrule.core import random
-from chainrule.probability.transport import sinkhorn_divergence, sliced, usual_epsilon
+from chainrule.probability.transport import sinkhorn_divergence, sliced, usual_eps
 from chainrule.train.generation.features import Examples
 
 _MOST = 1000
@@ -31,7 +31,7 @@ class HeldOutRows:
 
     @functools.cached_property
     def _epsilon(self) -> float:
-        return sinkhorn_divergence(self._sets[0], self._rows).epsilon
+        return float(usual_eps(self._sets[0], self._rows))
 
     def sinkhorn(self, samples: Examples) -> float:
         """Sinkhorn divergence of samples from the rows, in squares of their units.
@@ -39,8 +39,8 @@ class HeldOutRows:
         Samples that are far off need a larger epsilon: beside their distances that of real rows is next to nothing.
         """
         some = self._some(samples)
-        epsilon = max(self._epsilon, usual_epsilon(some, self._rows) / 2)
-        return sinkhorn_divergence(some, self._rows, epsilon).value
+        epsilon = max(self._epsilon, float(usual_eps(some, self._rows)) / 2)
+        return float(sinkhorn_divergence(some, self._rows, epsilon))
 
     def sliced(self, samples: Examples) -> float:
         """Sliced 2-Wasserstein distance of samples from the rows, in their units."""

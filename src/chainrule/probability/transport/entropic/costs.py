@@ -1,0 +1,171 @@
+"""What the solver asks of costs, whether they are a matrix or made of points block by block.
+
+A plan is `P_ij = a_i b_j exp((f_i + g_j - C_ij) / eps)`. Everything that is asked of it is a sum over pairs: its mass,
+what it costs, its marginals. Sums are written once for a block of rows; a matrix is one block.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.types import Array, Float, Scalar
+from chainrule.probability.transport.entropic.iteration import Limits, State
+from chainrule.probability.transport.entropic.marginals import Marginals
+
+Block: TypeAlias = Callable[[Array, tuple[Array, ...], Any], tuple[Any, Any]]
+"""From costs of some rows, what else is known of these, and sums so far, to sums and to what is found for the rows."""
+
+
+class Totals(NamedTuple):
+    """Sums over a plan: its mass, its cost, and its marginals."""
+
+    mass: Scalar
+    cost: Scalar
+    rows: Float[Array, " some"]
+    columns: Float[Array, " others"]
+
+
+class Problem(eqx.Module):
+    """Weights, entropic strength, and how strictly weights are kept."""
+
+    a: Float[Array, " some"]
+    b: Float[Array, " others"]
+    eps: Scalar
+    marginals: Marginals
+
+
+class Costs(eqx.Module):
+    """The costs of all pairs of two sets."""
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """How many points both sets have."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> Any:
+        """Type of the costs."""
+
+    @abc.abstractmethod
+    def by_rows(self, block: Block, rows: tuple[Array, ...], start: Any) -> tuple[Any, Any]:
+        """`block(costs, rows, sums)` for all rows, some at a time: the sums at the end, and what is found for rows."""
+
+    @abc.abstractmethod
+    def transposed(self) -> "Costs":
+        """The costs seen from the other set."""
+
+    @abc.abstractmethod
+    def solve(self, problem: Problem, limits: Limits, depth: int) -> State:
+        """Potentials of the best plan."""
+
+    @abc.abstractmethod
+    def turn(self, problem: Problem) -> tuple[Float[Array, " some"], Callable[[Array], Array]]:
+        """Of a set with itself: a potential to begin with, and from one potential the other that makes rows right."""
+
+    @abc.abstractmethod
+    def matrix_of(self, where: str) -> Float[Array, "some others"]:
+        """All costs at once."""
+
+
+def beginning(costs: Costs) -> tuple[Float[Array, " others"], Scalar]:
+    """A potential of the columns to begin with, and the mean size of a cost.
+
+    It is the c-transform of the least cost of each row: every column has a row at which `f_i + g_j = C_ij`.
+    """
+
+    def block(matrix: Array, rows: tuple[Array, ...], sums: Any) -> tuple[Any, None]:
+        (counts,) = rows
+        inside = counts[:, None] > 0  # rows that only fill a block have no say
+        least = jnp.where(inside, matrix - matrix.min(axis=1, keepdims=True), jnp.inf).min(axis=0)
+        return (jnp.minimum(sums[0], least), sums[1] + counts @ jnp.abs(matrix).mean(axis=1)), None
+
+    start = (jnp.full(costs.shape[1], jnp.inf, costs.dtype), jnp.zeros((), costs.dtype))
+    (g, total), _ = costs.by_rows(block, (jnp.ones(costs.shape[0], costs.dtype),), start)
+    return g, total / costs.shape[0]
+
+
+def plan_mass(costs: Costs, problem: Problem, f: Array, g: Array) -> Scalar:
+    """The mass of a plan: differentiable in costs, weights and eps, with potentials as they are."""
+
+    def block(matrix: Array, rows: tuple[Array, ...], total: Array) -> tuple[Array, None]:
+        a, f = rows
+        shares = jnp.exp((f[:, None] + g[None] - matrix) / problem.eps)
+        return total + a @ (shares @ problem.b), None
+
+    total, _ = costs.by_rows(block, (problem.a, f), jnp.zeros((), costs.dtype))
+    return total
+
+
+def totals(costs: Costs, problem: Problem, f: Array, g: Array) -> Totals:
+    """What a plan adds up to."""
+
+    def block(matrix: Array, rows: tuple[Array, ...], sums: Any) -> tuple[Any, Array]:
+        a, f = rows
+        plan = a[:, None] * problem.b[None] * jnp.exp((f[:, None] + g[None] - matrix) / problem.eps)
+        return (sums[0] + (plan * matrix).sum(), sums[1] + plan.sum(axis=0)), plan.sum(axis=1)
+
+    start = (jnp.zeros((), costs.dtype), jnp.zeros_like(problem.b))
+    (cost, columns), rows = costs.by_rows(block, (problem.a, f), start)
+    return Totals(columns.sum(), cost, rows, columns)
+
+
+def dual_value(costs: Costs, problem: Problem, f: Array, g: Array) -> Scalar:
+    """What potentials achieve: at most the entropic cost, and equal to it for the best ones."""
+    gains = problem.marginals.gain(problem.a, f) + problem.marginals.gain(problem.b, g)
+    return gains - problem.eps * (plan_mass(costs, problem, f, g) - problem.a.sum() * problem.b.sum())
+
+
+def soft_minimum(costs: Costs, g: Array, b: Array, eps: Any) -> Float[Array, " some"]:
+    """`-eps log Σ_j b_j exp((g_j - C_ij) / eps)`: the potential of rows that makes each of them right."""
+
+    def block(matrix: Array, rows: tuple[Array, ...], sums: Any) -> tuple[Any, Array]:
+        del rows
+        return sums, -eps * jax.nn.logsumexp((g[None] - matrix) / eps, b=b[None], axis=1)
+
+    _, found = costs.by_rows(block, (jnp.zeros(costs.shape[0], costs.dtype),), ())
+    return found
+
+
+def log_sweep(
+    costs: Costs, problem: Problem, eps: Any
+) -> Callable[[Float[Array, " others"]], tuple[Float[Array, " some"], Float[Array, " others"]]]:
+    """A sweep in the log domain that looks at every pair once and takes one exponential of it.
+
+    Rows are normalised by their largest term; what that leaves is also what columns add up. A column whose terms all
+    vanish moves as far as floating-point numbers can tell.
+    """
+    least = jnp.finfo(costs.dtype).tiny
+
+    def sweep(g: Array) -> tuple[Array, Array]:
+        def block(matrix: Array, rows: tuple[Array, ...], sums: Array) -> tuple[Array, Array]:
+            (a,) = rows
+            scaled = (g[None] - matrix) / eps
+            top = scaled.max(axis=1)
+            terms = jnp.exp(scaled - top[:, None])
+            sizes = terms @ problem.b
+            right = -eps * (top + jnp.log(sizes))
+            f = problem.marginals.damped(right, eps)
+            return sums + (a * jnp.exp((f - right) / eps) / sizes) @ terms, f
+
+        sums, f = costs.by_rows(block, (problem.a,), jnp.zeros_like(g))
+        return f, problem.marginals.damped(g - eps * jnp.log(jnp.maximum(sums, least)), eps)
+
+    return sweep
+
+
+__all__ = [
+    "Costs",
+    "Problem",
+    "Totals",
+    "beginning",
+    "dual_value",
+    "log_sweep",
+    "plan_mass",
+    "soft_minimum",
+    "totals",
+]

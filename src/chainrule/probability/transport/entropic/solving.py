@@ -1,0 +1,99 @@
+"""Entropic transport solved and differentiated: between two sets, and of one set with itself."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.types import Array, Float, Scalar
+from chainrule.probability.transport.entropic.costs import (
+    Costs,
+    Problem,
+    dual_value,
+    soft_minimum,
+    totals,
+)
+from chainrule.probability.transport.entropic.derivatives import unrolled, value_at
+from chainrule.probability.transport.entropic.iteration import Limits, State
+from chainrule.probability.transport.entropic.points import solve_by_sweeps
+
+
+class Solved(NamedTuple):
+    """The value with its derivatives, potentials without, the error of the marginals, and the sweeps it took."""
+
+    value: Scalar
+    f: Float[Array, " some"]
+    g: Float[Array, " others"]
+    error: Scalar
+    count: Array
+
+
+def tolerance_of(dtype: Any) -> float:
+    """The usual error of marginals: what floating-point numbers of the type reach easily.
+
+    >>> tolerance_of(jnp.float32)
+    0.001
+    """
+    return 1e-3 if jnp.finfo(dtype).bits <= 32 else 1e-6
+
+
+@partial(jax.jit, static_argnames=("depth", "form"))
+def found(costs: Costs, problem: Problem, limits: Limits, depth: int, form: str = "auto") -> State:
+    """Potentials of the best plan between two sets, by kernels where costs have them or in the log domain."""
+    state = (
+        solve_by_sweeps(costs, problem, limits, depth)
+        if form == "log"
+        else costs.solve(problem, limits, depth)
+    )
+    # Points without weight get the potential that those with weight leave to them.
+    turned = costs.transposed()
+    extended = jax.lax.cond(
+        (problem.b > 0).all(),
+        lambda: state.g,
+        lambda: jnp.where(
+            problem.b > 0,
+            state.g,
+            problem.marginals.damped(soft_minimum(turned, state.f, problem.a, problem.eps), problem.eps),
+        ),
+    )
+    return state._replace(g=extended)
+
+
+@partial(jax.jit, static_argnames=("depth", "form"))
+def solved(costs: Costs, problem: Problem, limits: Limits, depth: int, form: str = "auto") -> Solved:
+    """The entropic cost between two sets, differentiable; iterations are not looked at by derivatives."""
+    state = found(*jax.lax.stop_gradient((costs, problem, limits)), depth, form)
+    return Solved(value_at(costs, problem, state.f, state.g), *state)
+
+
+@partial(jax.jit, static_argnames=("count",))
+def solved_by_unrolling(costs: Costs, problem: Problem, count: int) -> Solved:
+    """The same after a number of iterations, whose derivatives go through each of them."""
+    f, g = unrolled(costs, problem, count)
+    error = jnp.abs(totals(costs, problem, f, g).columns - problem.b).sum()
+    return Solved(dual_value(costs, problem, f, g), f, g, jax.lax.stop_gradient(error), jnp.asarray(count))
+
+
+@jax.jit
+def solved_with_itself(costs: Costs, problem: Problem, limits: Limits) -> Solved:
+    """The entropic cost of a set with itself: one potential, moved halfway each time, which halves its error."""
+    held, own, ends = jax.lax.stop_gradient((costs, problem, limits))
+    begin, turn = held.turn(own)
+
+    def move(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        _, f, _, count = carry
+        right = turn(f)
+        error = own.a @ jnp.abs(jnp.expm1((f - right) / own.eps))
+        return f, (f + right) / 2, error, count + 1
+
+    def unfinished(carry: tuple[Array, Array, Array, Array]) -> Array:
+        return (carry[2] > ends.tolerance) & (carry[3] < ends.most)
+
+    start = (begin, begin, jnp.asarray(jnp.inf, begin.dtype), jnp.zeros((), int))
+    f, half, error, count = jax.lax.while_loop(unfinished, move, start)
+    right = 2 * half - f  # rows are right for the pair of the two
+    return Solved(value_at(costs, problem, right, f), right, f, error, count)
+
+
+__all__ = ["Solved", "found", "solved", "solved_by_unrolling", "solved_with_itself", "tolerance_of"]

@@ -1,0 +1,67 @@
+"""Sinkhorn's iteration as it stands in textbooks: rows and columns of `K = exp(-C / eps)` scaled in turn.
+
+    v = 1;   u = a / (K v);   v = b / (Kᵀ u), with the new u;   P = diag(u) K diag(v)
+
+Good to look at and to compare with. Where eps is small beside costs, entries of K vanish and so does the plan; that is
+refused here. `sinkhorn` by any other method has no such limit.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array
+from chainrule.probability.transport.entropic.costs import Costs, Problem
+from chainrule.probability.transport.entropic.derivatives import value_at
+from chainrule.probability.transport.entropic.iteration import Limits
+from chainrule.probability.transport.entropic.solving import Solved
+
+
+def solved_by_scaling(costs: Costs, problem: Problem, limits: Limits) -> Solved:
+    """Potentials `f = eps log(u / a)` and `g = eps log(v / b)` by the textbook iteration."""
+    held, own = jax.lax.stop_gradient((costs.matrix_of("sinkhorn(method='scaling')"), problem))
+    kernel = _kernel(held, own.eps)
+    u, v, error, count = _scaled(kernel, own.a, own.b, limits)
+    f, g = (own.eps * jnp.log(s / jnp.where(w > 0, w, 1.0)) for s, w in ((u, own.a), (v, own.b)))
+    return Solved(value_at(costs, problem, f, g), f, g, error, count)
+
+
+def _kernel(matrix: Array, eps: Array) -> Array:
+    kernel = jnp.exp(-matrix / eps)
+    vanished = ~(kernel >= jnp.finfo(kernel.dtype).tiny)
+    if isinstance(kernel, jax.core.Tracer):
+        return eqx.error_if(
+            kernel, vanished, "sinkhorn(method='scaling'): entries of exp(-cost / eps) vanish"
+        )
+    if bool(np.asarray(vanished).any()):
+        raise ArgumentError(
+            f"sinkhorn(method='scaling'): with eps={float(eps):.3g} and costs up to {float(matrix.max()):.3g} entries "
+            f"of exp(-cost / eps) vanish in {kernel.dtype}",
+            remedy='use method="log" or "auto", or a larger eps',
+        )
+    return kernel
+
+
+@jax.jit
+def _scaled(kernel: Array, a: Array, b: Array, limits: Limits) -> tuple[Array, Array, Array, Array]:
+    def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        _, _, v, _, count = carry
+        u = a / (kernel @ v)
+        columns = u @ kernel
+        error = jnp.abs(v * columns - b).sum()
+        return u, v, b / columns, error, count + 1
+
+    def unfinished(carry: tuple[Array, ...]) -> Any:
+        return (carry[3] > limits.tolerance) & (carry[4] < limits.most)
+
+    ones = jnp.ones_like(b)
+    start = (a, ones, ones, jnp.asarray(jnp.inf, b.dtype), jnp.zeros((), int))
+    u, v, _, error, count = jax.lax.while_loop(unfinished, step, start)
+    return u, v, error, count
+
+
+__all__ = ["solved_by_scaling"]
