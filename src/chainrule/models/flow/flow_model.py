@@ -42,7 +42,9 @@ from chainrule.networks.flows import checking
 from chainrule.networks.flows.audit import audit
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.base_laws import BaseLaw
+from chainrule.networks.flows.continuous import solver_evaluations
 from chainrule.networks.flows.findings import Audit
+from chainrule.networks.flows.multiscale import MultiScale
 from chainrule.networks.flows.normalization import held
 
 _FIRST = 2048
@@ -140,8 +142,16 @@ class FlowModel(
         z = self.bijection.inverse(x, self._given(condition, len(x))).value
         return z.reshape(len(z), -1)
 
-    def decode(self, z: Array, condition: Any = None) -> Array:
-        """The example of each code, given as a vector or in the shape of an example."""
+    def codes(self, x: Array, condition: Any = None) -> list[Array]:
+        """The code of each example as the layers give it; of a flow on several scales one for each, finest first."""
+        x = checking.events("codes", self.schema.shape, x)
+        z = self.bijection.inverse(x, self._given(condition, len(x))).value
+        return self.bijection.codes(z) if isinstance(self.bijection, MultiScale) else [z]
+
+    def decode(self, z: Any, condition: Any = None) -> Array:
+        """The example of each code, given as a vector, in the shape of an example, or as `codes` gives them."""
+        if isinstance(z, list | tuple) and isinstance(self.bijection, MultiScale):
+            z = self.bijection.joined(z)
         codes = jnp.asarray(z)
         if codes.ndim == 2 and codes.shape[1] == self.schema.dimensions:
             codes = codes.reshape(len(codes), *self.schema.shape)
@@ -199,6 +209,10 @@ class FlowModel(
             return class_numbers(self.schema, condition, n)
         return values(self.condition, self.schema, condition, n)
 
+    def no_condition(self, n: int) -> Array | None:
+        """What layers are told of `n` examples whose condition is not known."""
+        return self._encoded(None, n)
+
     def _given(self, condition: Any, n: int) -> Array | None:
         return self._encoded(None if condition is None else self.conditions(condition, n), n)
 
@@ -211,14 +225,19 @@ class FlowModel(
     # ------------------------------------------------------------------ judgement
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
-        """With conditions, what examples cost given theirs."""
-        if self.condition is None:
-            return {}
+        """With conditions, what examples cost given theirs; of continuous flows, what solving the equation took."""
         x = units.dequantized(self.schema, batch.x, key)
-        given = self._encoded(batch.y, len(x))
-        z, log_det = self.bijection.inverse(x, given)
-        nats = -self.base.log_prob(z, given) - log_det
-        return {"nll_given_condition": Scored(nats, f"nats of {units.described(self.schema)}")}
+        found = {}
+        if self.condition is not None:
+            given = self._encoded(batch.y, len(x))
+            z, log_det = self.bijection.inverse(x, given)
+            nats = -self.base.log_prob(z, given) - log_det
+            found["nll_given_condition"] = Scored(nats, f"nats of {units.described(self.schema)}")
+        taken = solver_evaluations(self.bijection, x, self._given(None, len(x)))
+        if taken is not None:
+            each = jnp.broadcast_to(taken.astype(x.dtype), (len(x),))
+            found["solver_evaluations"] = Scored(each, "of the velocity, for a batch")
+        return found
 
     def audit(self, x: Array, key: Key, condition: Any = None) -> Audit:
         """Whether the map is what it claims to be at these examples: inverse, volumes, total probability."""

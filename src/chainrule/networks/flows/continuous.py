@@ -25,6 +25,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import check_choice
 from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets, Mapped, Passes
+from chainrule.networks.flows.chain import Chain
 from chainrule.networks.flows.elementwise import event_shape
 from chainrule.nn import Linear
 from chainrule.nn.ode import ODESolution, Slope, dormand_prince, runge_kutta_step
@@ -167,6 +168,28 @@ class Continuous(Bijection):
         return Solved(Mapped(value.reshape(x.shape), log_det), solution.evaluations)
 
 
+def solver_evaluations(
+    bijection: Bijection, x: Events, condition: Conditions = None
+) -> Int[Array, ""] | None:
+    """How often velocities were evaluated on the way from these data to codes; None for flows without any.
+
+    >>> layer = Continuous((2,), GatedVelocity(2, 8, 1, key=jax.random.key(0)))
+    >>> int(solver_evaluations(Chain([layer, layer]), jnp.ones((1, 2)))) > 12
+    True
+    """
+    layers = bijection.layers if isinstance(bijection, Chain) else (bijection,)
+    if not any(isinstance(layer, Continuous) for layer in layers):
+        return None
+    total = jnp.zeros((), int)
+    for layer in reversed(layers):
+        if isinstance(layer, Continuous):
+            (x, _), evaluations = layer.solved(x, condition)
+            total = total + evaluations
+        else:
+            x = layer.inverse(x, condition).value
+    return total
+
+
 _State: TypeAlias = tuple[Vectors, LogDets]
 
 
@@ -281,4 +304,4 @@ def _adaptive_backward(  # type: ignore[no-untyped-def]
     return of_velocity, of_x, of_condition
 
 
-__all__ = ["EXACT", "Continuous", "GatedVelocity", "Solved", "Velocity"]
+__all__ = ["EXACT", "Continuous", "GatedVelocity", "Solved", "Velocity", "solver_evaluations"]

@@ -1,6 +1,6 @@
 """Glow: images by steps of actnorm, invertible 1x1 convolution and coupling, on several scales."""
 
-from chainrule.models.flow.flow_model import started
+from chainrule.models.flow.dequantized_flow import begun
 from chainrule.models.flow.glow.model import GlowConfig, build, suited
 from chainrule.models.protocol import Entry
 
@@ -16,7 +16,7 @@ entry = Entry(
     toy_data="digits",
     citation="Kingma and Dhariwal, Glow: generative flow with invertible 1x1 convolutions, NeurIPS 2018",
     suited=suited,
-    started=started,
+    started=begun,
     training={
         "batch": 64,
         "epochs": 80,

@@ -8,12 +8,14 @@ from pydantic import Field
 
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
+from chainrule.models.flow.dequantized_flow import DequantizedFlow, continuous
 from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.settings import FlowConfig, base_law, condition_features, encoder
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.chain import Chain
 from chainrule.networks.flows.dequantization import logit_layer
 from chainrule.networks.flows.image_couplings import ChannelCoupling
+from chainrule.networks.flows.level_noise import LevelNoise
 from chainrule.networks.flows.multiscale import Level, MultiScale, SplitPrior, TopPrior
 from chainrule.networks.flows.normalization import ActNorm
 from chainrule.networks.flows.one_by_one import DenseOneByOne, OneByOne
@@ -35,11 +37,16 @@ class GlowConfig(FlowConfig):
         description="1x1 convolutions as triangular factors, or with a determinant worked out every time",
     )
     logit_margin: float = Field(
-        0.0,
+        1e-4,
         ge=0,
         lt=0.5,
         description="entries through a logit with this margin first (1e-6 to 0.05); 0 for none",
     )
+    dequantization: Literal["uniform", "variational"] = Field(
+        "uniform",
+        description="noise between levels: the same everywhere, or drawn by a second flow that sees the image",
+    )
+    noise_width: int = Field(32, ge=1, description="dequantization=variational: channels within its networks")
 
 
 def suited(config: GlowConfig, schema: Schema, examples: int | None) -> dict[str, int]:
@@ -60,12 +67,17 @@ def suited(config: GlowConfig, schema: Schema, examples: int | None) -> dict[str
     return sizes
 
 
-def build(config: GlowConfig, schema: Schema, key: Key) -> FlowModel:
+def build(config: GlowConfig, schema: Schema, key: Key) -> FlowModel | DequantizedFlow:
     """A fresh model."""
-    key_flow, key_base, key_condition = jax.random.split(key, 3)
+    key_flow, key_base, key_condition, key_noise = jax.random.split(key, 4)
     condition = encoder(config, schema, key_condition)
     base = base_law(config, schema, key_base)
-    return FlowModel(glow_flow(config, schema, key_flow), base, condition, config, schema)
+    flow = glow_flow(config, schema, key_flow)
+    if config.dequantization == "uniform":
+        return FlowModel(flow, base, condition, config, schema)
+    inner = FlowModel(flow, base, condition, config, continuous(schema))
+    noise = LevelNoise(schema.shape, schema.levels, width=config.noise_width, key=key_noise)
+    return DequantizedFlow(inner, noise, config, schema)
 
 
 def glow_flow(config: GlowConfig, schema: Schema, key: Key) -> MultiScale:

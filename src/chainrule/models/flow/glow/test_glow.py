@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from chainrule import models
-from chainrule.core.errors import CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import load
 from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.glow.model import GlowConfig, suited
 from chainrule.networks import units
+from chainrule.networks.flows.level_noise import LevelNoise
 
 KEY = jax.random.key(0)
 
@@ -49,7 +50,7 @@ def test_sizes_suit_the_images(shape: tuple[int, ...], sizes: tuple[int, int, in
 
 def test_the_first_bits_of_an_image_of_two_by_two_pixels_can_be_worked_out_by_hand() -> None:
     """One step: a rotation of the four pixels, and half of them by sigmoid(2) = 0.8807971."""
-    model = build((2, 2, 1), depth=1, levels=1, width=4)
+    model = build((2, 2, 1), depth=1, levels=1, width=4, logit_margin=0.0)
     x = np.array([0.1, 0.8, 0.3, 0.6])
     (_, mix, _) = model.bijection.levels[0].after.layer(0).layers
     z = x @ np.asarray(mix.weight, np.float64)
@@ -67,6 +68,9 @@ def test_images_come_back_from_their_codes_as_the_same_levels() -> None:
     x = (levels + draw.uniform(-0.4, 0.4, levels.shape)) / 255
     back = eqx.filter_jit(lambda model, x: model.decode(model.encode(x)))(model, jnp.asarray(x, jnp.float32))
     np.testing.assert_array_equal(np.rint(np.asarray(back) * 255), levels)
+    codes = eqx.filter_jit(model.codes)(jnp.asarray(x[:2], jnp.float32))
+    assert [code.shape for code in codes] == [(2, 4, 4, 2), (2, 2, 2, 8)]
+    np.testing.assert_allclose(eqx.filter_jit(model.decode)(codes), x[:2], atol=1e-4)
 
 
 def test_training_begins_with_what_the_data_say_and_classes_can_be_asked_for() -> None:
@@ -92,3 +96,36 @@ def test_a_logit_stands_before_everything_else_and_takes_what_noise_leaves() -> 
 def test_images_that_cannot_be_halved_are_refused_with_sizes_that_can() -> None:
     with pytest.raises(CapabilityError, match=r"data.size=28, or data.size=32"):
         build((30, 30, 1), levels=2)
+
+
+def test_learned_noise_stays_between_levels_and_its_density_is_one() -> None:
+    """The mean over uniform noise of q / uniform is one, by drawing from q: E_q [1 / q] is the width of the gap."""
+    noise = LevelNoise((2, 2, 1), 4, width=4, couplings=2, key=KEY)
+    noise = eqx.tree_at(
+        lambda noise: [network.last.weight for network in noise.networks],
+        noise,
+        replace_fn=lambda leaf: 0.1 * jax.random.normal(KEY, leaf.shape),
+    )
+    x = jnp.full((20_000, 2, 2, 1), 1 / 3)
+    drawn = eqx.filter_jit(noise)(x, KEY)
+    assert float(jnp.abs(drawn.value - x).max()) < 0.5 / 3
+    weights = np.exp(-np.asarray(drawn.log_q, np.float64))
+    assert abs(weights.mean() - 1) < 4 * weights.std() / np.sqrt(len(weights))
+
+
+def test_a_flow_with_learned_noise_tells_a_bound_and_does_all_else_as_the_flow() -> None:
+    data = load("digits")
+    model = models.build(
+        "glow", data, depth=1, levels=1, width=4, dequantization="variational", noise_width=4
+    )
+    batch = jax.tree.map(jnp.asarray, data.train.batch(np.arange(8)))
+    loss, metrics = eqx.filter_jit(model.loss)(batch, KEY)
+    parts = metrics["code_nats"] + metrics["volume_nats"] + metrics["noise_nats"]
+    assert float(loss) == pytest.approx(float(parts), rel=1e-4)
+    assert model.likelihood_note == "variational dequantisation"
+    assert eqx.filter_jit(model.elbo)(batch.x, KEY).shape == (8,)
+    assert model.sample(KEY, 2, temperature=0.5).shape == (2, 8, 8, 1)
+    back = model.decode(model.encode(batch.x))
+    np.testing.assert_allclose(back, batch.x, atol=1e-4)
+    with pytest.raises(ArgumentError, match="no levels to put noise between"):
+        models.build("glow", Schema("image", (4, 4, 1)), dequantization="variational")
