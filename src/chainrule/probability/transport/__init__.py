@@ -30,6 +30,7 @@ from chainrule.probability.transport.maps import (
     transfer_labels,
 )
 from chainrule.probability.transport.marginals import Entries
+from chainrule.probability.transport.matrix_scaling import ScaledMatrix, scale_matrix
 from chainrule.probability.transport.monge import MongeMap, monge
 from chainrule.probability.transport.normals import (
     EntropicNormals,
@@ -43,14 +44,19 @@ from chainrule.probability.transport.permutations import (
     hard_permutation,
     soft_permutation,
 )
+from chainrule.probability.transport.point_flow import PointFlow, point_flow
+from chainrule.probability.transport.projections import Projections, alternating_projections
+from chainrule.probability.transport.rates import ContractionRate, contraction_rate, local_rate
 from chainrule.probability.transport.rubinstein import Witness, kantorovich_rubinstein
 from chainrule.probability.transport.sinkhorn import sinkhorn
 from chainrule.probability.transport.sliced import Slices, max_sliced, sliced, slices
+from chainrule.probability.transport.unbalanced import unbalanced
 
 __all__ = [
     "Bounds",
     "Cloud",
     "ColorTransfer",
+    "ContractionRate",
     "Entries",
     "EntropicNormals",
     "EntropicTransport",
@@ -61,12 +67,17 @@ __all__ = [
     "MongeMap",
     "NormalTransport",
     "Pairs",
+    "PointFlow",
+    "Projections",
+    "ScaledMatrix",
     "Slices",
     "SoftPermutation",
     "Witness",
+    "alternating_projections",
     "barycentric_map",
     "bounds",
     "c_transform",
+    "contraction_rate",
     "cost_matrix",
     "displacement",
     "draw_pairs",
@@ -77,12 +88,15 @@ __all__ = [
     "hard_permutation",
     "kantorovich_rubinstein",
     "lipschitz_constant",
+    "local_rate",
     "max_sliced",
     "monge",
     "monotone_coupling",
     "normal_transport",
     "point_costs",
+    "point_flow",
     "rounded",
+    "scale_matrix",
     "sinkhorn",
     "sinkhorn_divergence",
     "slack",
@@ -92,6 +106,7 @@ __all__ = [
     "top_matches",
     "transfer_colors",
     "transfer_labels",
+    "unbalanced",
     "usual_eps",
     "wasserstein",
     "wasserstein_1d",

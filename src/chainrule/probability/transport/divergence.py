@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Scalar
-from chainrule.probability.transport.costs import pairwise, two_sets, weights_of
+from chainrule.probability.transport.costs import pairwise, two_sets
 from chainrule.probability.transport.entropic.costs import Costs, Problem
 from chainrule.probability.transport.entropic.iteration import DEPTH, Limits
 from chainrule.probability.transport.entropic.kernel import CostMatrix
@@ -24,6 +24,7 @@ from chainrule.probability.transport.entropic.solving import Solved, solved, sol
 from chainrule.probability.transport.sinkhorn import (
     MOST,
     as_result,
+    checked_weights,
     limits_of,
     strength,
     warn_unless_converged,
@@ -71,15 +72,15 @@ def sinkhorn_divergence(
 
     A set moved as a whole is as far away as it was moved, squared:
 
+    >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(50, 2))
     >>> round(float(sinkhorn_divergence(x, x + np.array([[3.0, 4.0]]))), 3)
     25.0
     """
     first, second = two_sets("sinkhorn_divergence", x, y)
-    rows = weights_of("sinkhorn_divergence", "a", a, len(first), first.dtype)
-    columns = weights_of("sinkhorn_divergence", "b", b, len(second), first.dtype)
     limits = limits_of("sinkhorn_divergence", tolerance, max_iterations, first.dtype)
     between = costs_between(first, second, cost, p)
+    rows, columns = checked_weights("sinkhorn_divergence", a, b, between)
     absolute = strength("sinkhorn_divergence", eps, between)
     terms = divergence_terms(first, second, rows, columns, absolute, limits, cost, p)
     worst = terms.cross._replace(error=terms.error)

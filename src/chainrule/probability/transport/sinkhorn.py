@@ -8,7 +8,7 @@ combining the last few iterations (Anderson, 1965). Costs of many points are nev
 """
 
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -39,8 +39,6 @@ MOST = 2000
 SHARE = 0.05
 """The usual eps over the mean cost."""
 
-Method = Literal["auto", "log", "scaling"]
-Derivative = Literal["envelope", "implicit", "unroll"]
 _beginning = jax.jit(beginning)
 
 
@@ -50,11 +48,11 @@ def sinkhorn(
     cost: Any,
     eps: Any = None,
     *,
-    method: Method = "auto",
+    method: str = "auto",
     tolerance: float | None = None,
     max_iterations: int = MOST,
     acceleration: int = DEPTH,
-    derivative: Derivative = "envelope",
+    derivative: str = "envelope",
 ) -> EntropicTransport:
     """The entropic plan between weights `a` of rows and `b` of columns (none: equal ones) of a cost matrix.
 
@@ -77,10 +75,7 @@ def sinkhorn(
     check_choice("sinkhorn", "method", method, ("auto", "log", "scaling"))
     check_choice("sinkhorn", "derivative", derivative, ("envelope", "implicit", "unroll"))
     costs = as_costs("sinkhorn", cost)
-    rows, columns = (
-        _probabilities(name, weights, count, costs.dtype)
-        for name, weights, count in zip("ab", (a, b), costs.shape, strict=True)
-    )
+    rows, columns = checked_weights("sinkhorn", a, b, costs)
     problem = Problem(rows, columns, strength("sinkhorn", eps, costs), Balanced())
     limits = limits_of("sinkhorn", tolerance, max_iterations, costs.dtype)
     depth = whole("sinkhorn", "acceleration", acceleration, least=0)
@@ -209,16 +204,22 @@ def _refuse_costs(where: str, costs: Costs) -> None:
     )
 
 
-def _probabilities(name: str, weights: Any, count: int, dtype: Any) -> Array:
-    mass = weights_of("sinkhorn", name, weights, count, dtype)
-    if not isinstance(mass, jax.core.Tracer):
+def checked_weights(where: str, a: Any, b: Any, costs: Costs) -> tuple[Array, Array]:
+    """Weights of rows and of columns, none negative, each with sum one; equal ones where none are given."""
+    rows, columns = (
+        weights_of(where, name, weights, count, costs.dtype)
+        for name, weights, count in zip("ab", (a, b), costs.shape, strict=True)
+    )
+    for name, mass in (("a", rows), ("b", columns)):
+        if isinstance(mass, jax.core.Tracer):
+            continue
         total = float(np.asarray(mass, np.float64).sum())
-        if abs(total - 1) > (1e-8 if jnp.finfo(dtype).bits > 32 else 1e-4):
+        if abs(total - 1) > (1e-8 if jnp.finfo(costs.dtype).bits > 32 else 1e-4):
             raise ArgumentError(
-                f"sinkhorn({name}): weights sum to {total:.8g} instead of 1",
+                f"{where}({name}): weights sum to {total:.8g} instead of 1",
                 remedy=f"divide them by their sum, {name} / {name}.sum(), or let mass disappear: unbalanced(...)",
             )
-    return mass
+    return rows, columns
 
 
 __all__ = ["sinkhorn"]
