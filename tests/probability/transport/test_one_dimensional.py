@@ -95,6 +95,15 @@ def test_the_monotone_coupling_is_the_exact_plan(samples) -> None:
     assert float(wasserstein_1d(x, y, 2, a, b)) ** 2 == pytest.approx((plan * cost).sum(), abs=1e-12)
 
 
+def test_rounding_moves_no_mass_to_far_points_that_have_next_to_none() -> None:
+    with jax.enable_x64(False):
+        at = np.append(np.linspace(-8, 8, 3001), 1e5).astype(np.float32)
+        distance = jax.jit(lambda a, b: wasserstein_1d(at, at, 2, a, b))
+        for gap in np.linspace(0.5, 2, 7):
+            a, b = (np.exp(-((at - mean) ** 2) / 2).astype(np.float32) for mean in (0, gap))
+            assert float(distance(a / a.sum(), b / b.sum())) == pytest.approx(gap, abs=1e-2)
+
+
 def test_its_derivative_by_weights_is_that_of_differences(samples) -> None:
     x, y, a, b = samples
     a = (a + 0.1) / (a + 0.1).sum()

@@ -93,8 +93,10 @@ def _coupling(where: str, first: Array, second: Array, a: Any, b: Any) -> tuple[
 
 def _coupled(x: Array, y: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
     orders = jnp.argsort(x), jnp.argsort(y)
-    first, second = (jnp.cumsum(weights[order]) for weights, order in zip((a, b), orders, strict=True))
-    second = second * (first[-1] / second[-1])  # rounding would leave one total beside the other
+    # In shares of the total: rounding would leave one total beside the other.
+    first, second = (
+        _levels(weights[order] / weights.sum()) for weights, order in zip((a, b), orders, strict=True)
+    )
     levels = jnp.sort(jnp.concatenate([first, second]))[:-1]
     below = jnp.concatenate([jnp.zeros_like(levels[:1]), levels[:-1]])
     # Between two levels both quantile functions are constant: look them up in the middle.
@@ -103,7 +105,14 @@ def _coupled(x: Array, y: Array, a: Array, b: Array) -> tuple[Array, Array, Arra
         order[jnp.minimum(jnp.searchsorted(sums, middle, side="left"), len(order) - 1)]
         for order, sums in zip(orders, (first, second), strict=True)
     )
-    return rows, columns, levels - below
+    return rows, columns, (levels - below) * a.sum()
+
+
+def _levels(shares: Array) -> Array:
+    """Mass up to each point, summed from the nearer end: a far tail must not get mass that is rounding alone."""
+    below = jnp.cumsum(shares)
+    above = jnp.append(jnp.cumsum(shares[:0:-1])[::-1], 0.0)
+    return jax.lax.cummax(jnp.where(below < 0.5, below, 1 - above))
 
 
 def _points(where: str, x: Any, y: Any) -> tuple[Array, Array]:
