@@ -216,3 +216,15 @@ def test_decisions_about_packs_and_conditions_are_not_taken_apart(tmp_path: Path
     moons = data.load("moons")
     given = models.build("gan", moons, width=8, depth=1, conditional=True)
     assert not probes.get("frozen-generator").applies(given, moons.schema)
+
+
+def test_tensors_of_both_players_are_told_apart_by_name(ring: Run) -> None:
+    found = probes.examine("gradients", ring).numbers
+    weights = {name.split(".")[0] for name in found}
+    assert weights == {"discriminator", "generator"}
+    assert len(found) == sum(eqx.is_inexact_array(leaf) for leaf in jax.tree.leaves(ring.model))
+
+
+def test_the_test_by_kernels_sees_samples_between_narrow_modes(ring: Run) -> None:
+    outcome = probes.examine("generation", ring, permutations=50)
+    assert outcome.numbers["kernel_test_p_value"] < 0.05

@@ -15,6 +15,7 @@ from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.explain.methods import sample_pictures
 from chainrule.explain.protocol import Outcome, Probe, Settings
+from chainrule.kernels import RBF, Kernel
 from chainrule.kernels.hypothesis_tests import two_sample_test
 from chainrule.models.protocol import CanSample, option_fields
 from chainrule.probability.samples import frechet_at_infinity, nearest
@@ -164,13 +165,21 @@ def _further(known: RealExamples, flat: Examples, permutations: int, numbers: di
     ]
     if permutations:
         held_out = known.features(known.held_out)
-        tested = two_sample_test(seen[:_TESTED], held_out[:_TESTED], permutations=permutations)
+        tested = two_sample_test(
+            seen[:_TESTED], held_out[:_TESTED], _of_three_widths(held_out), permutations=permutations
+        )
         numbers["kernel_test_p_value"] = tested.p_value
         said.append(
-            f"If samples and held-out examples were of one distribution, they would be as far apart, by a Gaussian "
-            f"kernel, with probability {short_number(tested.p_value)} ({permutations:,} shuffles)."
+            f"If samples and held-out examples were of one distribution, they would be as far apart, by Gaussian "
+            f"kernels of three widths, with probability {short_number(tested.p_value)} ({permutations:,} shuffles)."
         )
     return said
+
+
+def _of_three_widths(held_out: Examples) -> Kernel:
+    """As wide as two held-out examples are apart, a quarter and a sixteenth: wide kernels do not see narrow modes."""
+    apart = float(np.sqrt(2 * held_out.var(axis=0).sum())) or 1.0
+    return RBF(apart) + RBF(apart / 4) + RBF(apart / 16)
 
 
 def _table(beside: Mapping[str, Beside]) -> Table:

@@ -25,7 +25,9 @@ def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:
     model, config = run.model, run.settings
     batch = jax.tree.map(jnp.asarray, data.train.batch(np.arange(min(config.batch, len(data.train)))))
     rows: list[list[str | float]] = []
+    several = len(parts_of(model)) > 1  # whose tensors may have the same names
     for part in parts_of(model):
+        before = f"{part.name}." if several else ""
         grads = _gradient(model, part, batch)
         weights = dict(
             tree.named_leaves(eqx.filter(part.where(model), part.where(trainable(model, parts_of(model)))))
@@ -33,7 +35,7 @@ def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:
         for name, grad in tree.named_leaves(grads):
             root = math.sqrt(max(grad.size, 1))
             weight, slope = float(tree.norm(weights[name])) / root, float(tree.norm(grad)) / root
-            rows.append([name, weight, slope, slope / weight if weight else math.inf])
+            rows.append([before + name, weight, slope, slope / weight if weight else math.inf])
     order = sorted(rows, key=lambda row: -float(row[2]))
     picture = Bars(
         "gradient-ratio",
