@@ -115,6 +115,10 @@ def _large(game: Game, history: History) -> Alarm | None:
 def curves(game: Game, history: History, found: Sequence[Alarm]) -> list[Picture]:
     """Scores with their spread, accuracies, coverage and precision, gradients and moves of both players, penalty."""
     marks = [(float(alarm.step), alarm.name) for alarm in found]
+    # Where only differences of scores count, pairs are told apart, and there is one share of them.
+    shares = {"real": "discriminator.real_accuracy", "generated": "discriminator.fake_accuracy"}
+    if game.threshold is None:
+        shares = {"pairs": "discriminator.real_accuracy"}
     pictures = [
         _scores(game, history, marks),
         _several(
@@ -122,7 +126,7 @@ def curves(game: Game, history: History, found: Sequence[Alarm]) -> list[Picture
             "told-apart",
             "How often examples are told apart",
             "share",
-            {"real": "discriminator.real_accuracy", "generated": "discriminator.fake_accuracy"},
+            shares,
             caption="A discriminator that is always right, or always undecided at 0.5 with samples that differ, "
             "teaches the generator nothing.",
         ),

@@ -20,6 +20,8 @@ TRAINING: dict[str, Any] = {
     "optimizer": {"name": "adam", "lr": 3e-3, "betas": (0.5, 0.9), "decay": 0.0},
     "schedule": {"name": "cosine", "floor": 0.1},
 }
+_SMALL = 16
+"""Pixels of a side up to which images are small."""
 _ON_IMAGES: dict[str, Any] = {"steps": 3000, "eval_every": 250, "optimizer": {"lr": 1e-3}}
 
 
@@ -28,10 +30,22 @@ def training_on(schema: Schema) -> Mapping[str, Any]:
     return _ON_IMAGES if kinds.of(schema).spatial else {}
 
 
+def penalised_training_on(schema: Schema) -> Mapping[str, Any]:
+    """The same, at twice the rate for small images: penalties on slopes keep such a game steady."""
+    small = kinds.of(schema).spatial and max(schema.shape[:2]) <= _SMALL
+    return {**_ON_IMAGES, "optimizer": {"lr": 2e-3}} if small else training_on(schema)
+
+
 def sized_noise(config: NetworksConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
-    """As much noise as a vector has entries, up to 16, and more for images."""
+    """As much noise as a vector has entries, 8 to 16; images as small as digits have 16, others 64.
+
+    With less noise than that, modes come out narrower than they are: what places a point in its mode would have to be
+    folded out of the same few numbers that choose the mode.
+    """
     del config, examples
-    return {"latent": 64 if kinds.of(schema).spatial else min(16, schema.dimensions)}
+    if kinds.of(schema).spatial:
+        return {"latent": 16 if max(schema.shape[:2]) <= _SMALL else 64}
+    return {"latent": min(16, max(8, schema.dimensions))}
 
 
 def suited(config: NetworksConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
@@ -52,4 +66,12 @@ def critic_suited(config: NetworksConfig, schema: Schema, examples: int | None) 
     return {**sized_noise(config, schema, examples), **image}
 
 
-__all__ = ["TRAINING", "critic_suited", "critic_training_on", "sized_noise", "suited", "training_on"]
+__all__ = [
+    "TRAINING",
+    "critic_suited",
+    "critic_training_on",
+    "penalised_training_on",
+    "sized_noise",
+    "suited",
+    "training_on",
+]

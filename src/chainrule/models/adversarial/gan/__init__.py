@@ -2,7 +2,7 @@
 
 from chainrule.models.adversarial.building import counted_classes
 from chainrule.models.adversarial.gan.model import GAN, GANConfig
-from chainrule.models.adversarial.training import TRAINING, suited, training_on
+from chainrule.models.adversarial.training import TRAINING, penalised_training_on, suited
 from chainrule.models.protocol import Entry
 
 entry = Entry(
@@ -20,7 +20,7 @@ entry = Entry(
     measured=counted_classes,
     suited=suited,
     training=TRAINING,
-    training_on=training_on,
+    training_on=penalised_training_on,
 )
 
 __all__ = ["GAN", "GANConfig", "entry"]
