@@ -102,7 +102,7 @@ def measured(
     eps is the largest distance, over all these points, of D and of its slope from those of a perfect discriminator,
     which is 1 on data, 0 on fakes and flat around both.
     """
-    play = FrozenGame(lambda g, z: g(z), scores, jax.random.uniform)
+    play = FrozenGame(lambda g, z: g(z), scores, lambda key, n: jax.random.uniform(key, (n,)))
     found = look(play, generator, discriminator, real, noise, jnp.ones(()))
     return jnp.stack(list(found))
 

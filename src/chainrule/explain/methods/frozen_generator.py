@@ -27,17 +27,17 @@ _EXACT = 64
 class GradientLook(NamedTuple):
     """One look at the generator, or a column of many."""
 
-    saturating: Array
+    saturating: Any
     """Norm of the gradient of log(1 - D)."""
-    non_saturating: Array
+    non_saturating: Any
     """Norm of the gradient of -log D."""
-    bound: Array
+    bound: Any
     """On the first; infinite where eps is 1 or more."""
-    eps: Array
+    eps: Any
     """The largest distance of D and of its slope from a perfect discriminator's, over all examples looked at."""
-    fake: Array
+    fake: Any
     """Mean D of generated examples."""
-    real: Array
+    real: Any
     """Mean D of real examples."""
 
 

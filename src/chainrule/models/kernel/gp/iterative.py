@@ -94,8 +94,10 @@ class IterativeGPRegressor(GPFunction):
             fitted = GaussianProcess(kernel, noise).fit(x[some], y[some], warn=False)
             found = searched(fitted, self.config, for_starts).process
             kernel, noise = found.kernel, found.noise
-        options = {"rank": self.factor.shape[1], "tolerance": _TOLERANCE, "limit": _LIMIT}
-        posterior = IterativeGaussianProcess(kernel, noise, **options).fit(x, y[:, 0])
+        process = IterativeGaussianProcess(
+            kernel, noise, rank=self.factor.shape[1], tolerance=_TOLERANCE, limit=_LIMIT
+        )
+        posterior = process.fit(x, y[:, 0])
         if self.config.learn and self.config.refinement:
             posterior = posterior.optimize(self.config.refinement, rate=_RATE, probes=_PROBES, key=for_probes)
         rounded = jax.tree.map(lambda a: np.asarray(a, self.points.dtype), posterior.process)
