@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.core.palette import LIGHT
 from chainrule.core.types import Float
 
-Points = Float[np.ndarray, "points 2"]
+Points = Float[np.ndarray, "_ 2"]
 SIDE = 320
 """Pixels of a frame, both ways."""
 
