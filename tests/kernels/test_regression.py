@@ -6,7 +6,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge as Theirs
 
 from chainrule.core.errors import ArgumentError, DataError
-from chainrule.kernels import RBF, GaussianProcess, Linear, Matern, Polynomial
+from chainrule.kernels import RBF, GaussianProcess, Linear, Matern, Polynomial, regression
 from chainrule.kernels.regression import FittedFeatures, FittedRidge, KernelRidge, search_ridge
 
 RNG = np.random.default_rng(0)
@@ -56,6 +56,24 @@ def test_the_ridge_is_the_one_with_the_least_leave_one_out_error() -> None:
         np.testing.assert_allclose(np.square(own.residuals).mean(), error, rtol=1e-6)
     assert fitted.ridge == fitted.searched.ridges[fitted.searched.errors.argmin()]
     assert np.square(fitted.residuals).mean() <= fitted.searched.errors.min() * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 60)])
+def test_many_rows_are_solved_in_place_and_judge_few_ridges(weights, monkeypatch) -> None:
+    direct = KernelRidge(RBF(1.0)).fit(X, Y, weights)
+    monkeypatch.setattr(regression, "MANY", 40)
+    found = KernelRidge(RBF(1.0)).fit(X, Y, weights)
+    assert isinstance(direct, FittedRidge)
+    assert isinstance(found, FittedRidge)
+    assert found.ridge == pytest.approx(direct.ridge, rel=1e-12)
+    np.testing.assert_allclose(found.coefficients, direct.coefficients, atol=1e-9)
+    np.testing.assert_allclose(found.residuals, direct.residuals, atol=1e-9)
+    assert found.searched is not None
+    assert direct.searched is not None
+    assert 3 <= len(found.searched.ridges) < 20
+    all_errors = dict(zip(direct.searched.ridges.round(15), direct.searched.errors, strict=True))
+    for ridge, error in zip(*found.searched, strict=True):
+        assert error == pytest.approx(all_errors[ridge.round(15)], rel=1e-6)
 
 
 def test_weighted_errors_choose_the_ridge() -> None:

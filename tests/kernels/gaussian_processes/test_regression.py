@@ -10,12 +10,11 @@ from sklearn.gaussian_process.kernels import RBF as TheirRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from chainrule.core.errors import ArgumentError, ChainruleWarning, DataError
-from chainrule.kernels import RBF, Composed, Constant, Linear, Matern, White
+from chainrule.kernels import RBF, Composed, Constant, Linear, Matern, White, host
 from chainrule.kernels.gaussian_processes import (
     GaussianProcess,
     GaussianProcessPosterior,
     brownian_motion,
-    host,
     ornstein_uhlenbeck,
     smooth_functions,
 )

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from chainrule.core.types import Array, Scalar
-from chainrule.kernels.gaussian_processes import host
+from chainrule.kernels import host
 from chainrule.kernels.kernel import Kernel
 from chainrule.kernels.positive import factored
 

@@ -21,9 +21,9 @@ from chainrule.core.types import Array, Key
 from chainrule.kernels.approximation import fourier_features
 from chainrule.kernels.data_checks import checked_points
 from chainrule.kernels.features import KernelFeatures
-from chainrule.kernels.gaussian_processes.host import Lower
 from chainrule.kernels.gaussian_processes.posterior import GaussianProcessPosterior
 from chainrule.kernels.gaussian_processes.process import GaussianProcess
+from chainrule.kernels.host import Lower
 from chainrule.kernels.precision import widened
 
 FEATURES = 2048

@@ -16,8 +16,8 @@ from jaxtyping import Float
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Key
+from chainrule.kernels import host
 from chainrule.kernels.data_checks import checked_points
-from chainrule.kernels.gaussian_processes import host
 from chainrule.kernels.gaussian_processes.evidence import log_evidence
 from chainrule.kernels.gaussian_processes.hyperparameters import Learning, learn
 from chainrule.kernels.gaussian_processes.process import GaussianProcess

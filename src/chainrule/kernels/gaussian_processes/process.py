@@ -17,6 +17,7 @@ import numpy as np
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
+from chainrule.kernels import host
 from chainrule.kernels.data_checks import (
     checked_points,
     checked_targets,
@@ -24,7 +25,6 @@ from chainrule.kernels.data_checks import (
     warn_of_columns,
 )
 from chainrule.kernels.functions import RBF, Brownian, OrnsteinUhlenbeck
-from chainrule.kernels.gaussian_processes import host
 from chainrule.kernels.kernel import Kernel
 from chainrule.kernels.precision import traced, widened
 from chainrule.probability.distributions.parameters import floating, require

@@ -17,7 +17,7 @@ from chainrule.data.dataset import Data
 from chainrule.kernels import Kernel
 from chainrule.kernels.functions import Product
 from chainrule.kernels.functions.stationary import Stationary
-from chainrule.kernels.gaussian_processes.host import Lower
+from chainrule.kernels.host import Lower
 from chainrule.kernels.precision import in_double
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.kernels import Constant, Kernel
+from chainrule.kernels import Constant, Kernel, host
 from chainrule.kernels.data_checks import warn_of_columns
-from chainrule.kernels.gaussian_processes import host
 from chainrule.kernels.gaussian_processes.stochastic import INDUCING
 from chainrule.models.kernel.settings import (
     WITHOUT_SCALE,
