@@ -1,0 +1,148 @@
+"""The peers' side of the `transport` benchmarks: POT and ott-jax, every form of theirs that applies.
+
+Everybody returns <C, P> of a plan that has at most so much mass in wrong places. Stopping rules differ, so each form is
+given the loosest threshold, halved as often as it takes, that brings it there.
+"""
+
+import time
+import warnings
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import transport_problems as problems
+from protocol import Ready, serve, steady
+
+warnings.filterwarnings("ignore")
+
+Work = Callable[[], float]
+_HALVINGS = 30
+_MOST = 20_000
+
+
+def prepare(form: str, task: str, count: int) -> Ready:
+    began = time.perf_counter()
+    package, make = FORMS[form]
+    work = make(task, count)
+    value = work()
+    taken = time.perf_counter() - began
+    return Ready(
+        [value],
+        taken,
+        {package: version(package)},
+        lambda: steady(lambda rounds: [work() for _ in range(rounds)], 1),
+    )
+
+
+def _loosest(reaches: Callable[[float], bool]) -> float:
+    threshold = problems.TOLERANCE
+    for _ in range(_HALVINGS):
+        if reaches(threshold):
+            return threshold
+        threshold /= 2
+    raise RuntimeError("this form does not reach the error that is asked for")
+
+
+def pot(method: str) -> Callable[[str, int], Work]:
+    """POT's solver of one problem, by one of its methods; many problems one after the other."""
+
+    def make(task: str, count: int) -> Work:
+        import ot
+
+        if task == "batch":
+            matrices, eps = problems.many(count)
+        else:
+            matrix, eps = problems.costs(count)
+            matrices = matrix[None]
+        even = np.full(matrices.shape[-1], 1 / matrices.shape[-1], np.float32)
+
+        def plan(matrix: np.ndarray, threshold: float) -> np.ndarray:
+            return ot.sinkhorn(
+                even, even, matrix, eps, method=method, stopThr=threshold, numItermax=_MOST, warn=False
+            )
+
+        def reaches(threshold: float) -> bool:
+            return max(problems.misplaced(plan(m, threshold)) for m in matrices) <= problems.TOLERANCE
+
+        threshold = _loosest(reaches)
+        return lambda: float(np.mean([(plan(m, threshold) * m).sum() for m in matrices]))
+
+    return make
+
+
+def pot_batch(task: str, count: int) -> Work:
+    """POT's solver of many problems at once."""
+    import ot
+
+    assert task == "batch", "for many problems"
+    matrices, eps = problems.many(count)
+
+    def plan(threshold: float) -> np.ndarray:
+        return ot.solve_batch(matrices, eps, max_iter=_MOST, tol=threshold, method="log_sinkhorn").plan
+
+    threshold = _loosest(lambda threshold: problems.misplaced(plan(threshold)) <= problems.TOLERANCE)
+    return lambda: float((plan(threshold) * matrices).sum() / len(matrices))
+
+
+def pot_exact(task: str, count: int) -> Work:
+    """POT's network simplex."""
+    import ot
+
+    assert task == "exact", "for exact transport"
+    matrix, _ = problems.costs(count)
+    even, wide = np.full(count, 1 / count), matrix.astype(np.float64)
+    return lambda: float(ot.emd2(even, even, wide, numItermax=10**7))
+
+
+def ott(**settings: Any) -> Callable[[str, int], Work]:
+    """ott-jax, compiled as a whole; many problems by `vmap`."""
+
+    def make(task: str, count: int) -> Work:
+        import jax
+        import jax.numpy as jnp
+        from ott.geometry import geometry
+        from ott.problems.linear import linear_problem
+        from ott.solvers.linear import sinkhorn
+
+        if task == "batch":
+            matrices, eps = problems.many(count)
+        else:
+            matrix, eps = problems.costs(count)
+            matrices = matrix[None]
+        given = jnp.asarray(matrices)
+
+        def solved(threshold: float) -> Any:
+            solver = sinkhorn.Sinkhorn(threshold=threshold, max_iterations=_MOST, **settings)
+
+            def one(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+                found = solver(linear_problem.LinearProblem(geometry.Geometry(matrix, epsilon=eps)))
+                return found.primal_cost, found
+
+            return jax.jit(one if len(given) == 1 else jax.vmap(one))
+
+        argument = given[0] if len(given) == 1 else given
+
+        def plans(threshold: float) -> np.ndarray:
+            found = solved(threshold)(argument)[1]
+            return np.asarray(found.matrix if len(given) == 1 else jax.vmap(lambda one: one.matrix)(found))
+
+        threshold = _loosest(lambda threshold: problems.misplaced(plans(threshold)) <= problems.TOLERANCE)
+        value = jax.jit(lambda matrix: solved(threshold)(matrix)[0].mean())
+        return lambda: float(value(argument))
+
+    return make
+
+
+FORMS: dict[str, tuple[str, Callable[[str, int], Work]]] = {
+    "pot-sinkhorn": ("POT", pot("sinkhorn")),
+    "pot-log": ("POT", pot("sinkhorn_log")),
+    "pot-stabilized": ("POT", pot("sinkhorn_stabilized")),
+    "pot-batch": ("POT", pot_batch),
+    "pot-exact": ("POT", pot_exact),
+    "ott-log": ("ott-jax", ott()),
+    "ott-kernel": ("ott-jax", ott(lse_mode=False)),
+}
+
+if __name__ == "__main__":
+    serve(prepare)
