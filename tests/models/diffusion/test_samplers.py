@@ -20,6 +20,7 @@ from chainrule.models.diffusion.samplers import (
     DDIM,
     Ancestral,
     AnnealedLangevin,
+    DormandPrince,
     DPMSolver,
     DPMSolver2S,
     DPMSolver3M,
@@ -29,6 +30,7 @@ from chainrule.models.diffusion.samplers import (
     Heun,
     NamedSampler,
     ReverseSDE,
+    RungeKutta,
     SamplerStep,
     SigmaFamily,
     Span,
@@ -84,8 +86,9 @@ def test_deterministic_samplers_converge_at_their_order(narrow: MixtureDenoiser,
         (UniPC(), 3),
         (UniPC(order=3), 4),
         (UniPC(correct=False), 2),
+        (RungeKutta(), 2),
     ],
-    ids=["2s", "3m", "sde", "euler", "unipc", "unipc-3", "unipc-p"],
+    ids=["2s", "3m", "sde", "euler", "unipc", "unipc-3", "unipc-p", "rk-2"],
 )
 def test_errors_fall_with_the_power_of_the_steps_that_a_sampler_promises(
     narrow: MixtureDenoiser, sampler, order: int
@@ -97,6 +100,32 @@ def test_errors_fall_with_the_power_of_the_steps_that_a_sampler_promises(
         found = walk(narrow, jnp.array([[10.0]]), levels, sampler, KEY).samples
         errors.append(abs(float(found[0, 0]) / exact - 1))
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
+
+
+@pytest.mark.parametrize(("order", "steps"), [(2, 16), (3, 16), (4, 16), (5, 16)])
+def test_runge_kutta_steps_on_straight_paths_are_of_their_order(
+    narrow: MixtureDenoiser, order: int, steps: int
+) -> None:
+    """Down to no noise at all: N(0, 1/4) by the flow of straight paths is the noise halved."""
+    path, x = schedules.RectifiedSchedule(), jnp.array([[1.3]])
+    errors = []
+    for count in (steps, 2 * steps):
+        times = np.linspace(0.9, 0.1, count + 1)
+        levels = path.level(jnp.asarray(times))
+        found = walk(narrow, x, levels, RungeKutta(order=order).for_process(path.process), KEY).samples
+        first, last = (np.sqrt(0.25 * (1 - t) ** 2 + t**2) for t in (0.9, 0.1))
+        errors.append(abs(float(found[0, 0]) - 1.3 * last / first))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.4)
+
+
+def test_adaptive_steps_keep_to_their_tolerance_from_one_end_to_the_other(narrow: MixtureDenoiser) -> None:
+    path = schedules.RectifiedSchedule()
+    levels = Level(np.array([0.1, 0.95]), np.array([0.9, 0.05]))
+    exact = 1.3 * np.sqrt(0.25 * 0.95**2 + 0.05**2) / np.sqrt(0.25 * 0.1**2 + 0.9**2)
+    for tolerance in (1e-3, 1e-6):
+        sampler = DormandPrince(tolerance=tolerance).for_process(path.process)
+        found = float(walk(narrow, jnp.array([[1.3]]), levels, sampler, KEY).samples[0, 0])
+        assert found == pytest.approx(exact, abs=10 * tolerance)
 
 
 def test_the_second_order_sde_has_the_spread_of_the_data_sooner_than_ancestral_sampling(
@@ -461,6 +490,8 @@ class _Counted(Denoiser):
         (DDIM(), 7, 0),
         (UniPC(), 7, 0),
         (Heun(), 4, 0),
+        (RungeKutta(), 3, 1),
+        (RungeKutta(order=5), 1, 1),
         (DPMSolver2S(), 4, 0),
         (ReverseSDE(corrections=2), 3, 0),
         (AnnealedLangevin(2), 2, 1),

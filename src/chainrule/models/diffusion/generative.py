@@ -81,6 +81,8 @@ class Generative(
     default_steps: ClassVar[int] = 50
     default_spacing: ClassVar[str | None] = None
     """Of the noise levels when sampling; none: as suits the sampler."""
+    equal_steps: ClassVar[bool] = False
+    """Whether the last of steps that are even in time, the one to no noise, is as long as the others."""
 
     @property
     @abc.abstractmethod
@@ -130,9 +132,7 @@ class Generative(
             OptionGroup("walk", "What is drawn, and how the walk from noise to data goes.", walk),
             *(OptionGroup(way.name, way.summary, way) for way in steering.ways()),
             *(
-                OptionGroup(
-                    f"sampler {name}", _first_line(make), samplers.options_of(make), ("sampler", name)
-                )
+                OptionGroup(f"sampler {name}", make.summary(), samplers.options_of(make), ("sampler", name))
                 for name, make in ((name, samplers.samplers[name]) for name in samplers.samplers)
             ),
         ]
@@ -153,6 +153,8 @@ class Generative(
     ) -> Level:
         """The noise levels of a walk of so many steps, noisiest first, as `schedules.grid` has them."""
         most = self.starting_noise() if sigma_max is None else sigma_max
+        if self.equal_steps and clean and spacing == "uniform-t" and sigma_min is None and sigma_max is None:
+            sigma_min = trajectories.least_noise(self, steps)
         return schedules.grid(self.schedule, steps, spacing, clean=clean, sigma_min=sigma_min, sigma_max=most)
 
     def sample(self, key: Key, n: int, *, callback: samplers.Callback | None = None, **options: Any) -> Array:
@@ -173,6 +175,7 @@ class Generative(
         assert isinstance(walk, WalkOptions)
         own = found.get(f"sampler {walk.sampler}", SampleOptions()).model_dump()
         sampler = samplers.sampler(walk.sampler, **own).for_process(self.schedule.process)
+        self.check_sampler(sampler)
         levels = self.levels(
             walk.steps,
             walk.spacing or self.default_spacing or sampler.spacing,
@@ -190,6 +193,9 @@ class Generative(
         if callback is not None:
             draw = replace(draw, sampler=samplers.WatchedSampler(draw.sampler, callback))
         return self._drawn(draw, key, walk.clip or ("static" if self.unit else "none"))
+
+    def check_sampler(self, sampler: samplers.NamedSampler) -> None:
+        """Default: every sampler will do; raises where one would not draw what was learned."""
 
     def drawn_classes(self, key: Key, n: int) -> Int[Array, " n"]:
         """A class for each of `n` examples, each as often as training had it."""
@@ -388,11 +394,6 @@ class Generative(
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Noise becoming data, the error at each noise level, the terms of the bound, and the score field of points."""
         return [*pictures.all_of(self, data, key), *self.own_pictures()]
-
-
-def _first_line(make: type) -> str:
-    """The first sentence of the docstring of a class."""
-    return (make.__doc__ or "").partition("\n")[0].replace("`", "")
 
 
 __all__ = ["Generative"]

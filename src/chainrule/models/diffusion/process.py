@@ -6,6 +6,7 @@ is therefore exchanged for another by multiplying `x`, without touching a networ
 """
 
 import abc
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -84,11 +85,19 @@ class VarianceExploding(Process):
 @final
 @dataclass(frozen=True)
 class Rectified(Process):
-    """a + s = 1: straight lines from data to noise (Liu et al., 2023)."""
+    """Straight lines from data to noise: a + s = 1 (Liu et al., 2023).
+
+    With `rest`, so much noise stays beside the whole of the data: s = 1 - (1 - rest) a (Lipman et al., 2023).
+
+    >>> [round(float(part), 4) for part in Rectified(0.1).level(0.0)]  # a = s
+    [0.5263, 0.5263]
+    """
+
+    rest: float = 0.0
 
     def level(self, lam: Any) -> Level:
-        half = jnp.asarray(lam) / 2
-        return Level(jax.nn.sigmoid(half), jax.nn.sigmoid(-half))
+        half = jnp.asarray(lam) / 2 + math.log1p(-self.rest)
+        return Level(jax.nn.sigmoid(half) / (1 - self.rest), jax.nn.sigmoid(-half))
 
     def prior_std(self, level: Level) -> Any:
         return level.s

@@ -1,5 +1,6 @@
 """Trajectories between noise and data: every step kept, all samplers, DDIM inversion."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -25,6 +26,22 @@ def compared() -> dict[str, samplers.NamedSampler]:
     usual = {name: samplers.samplers[name]() for name in samplers.samplers}
     found = {name: sampler for name, sampler in usual.items() if sampler.steps_within(_FEW) > 1}
     return {**found, "ddim-eta-1": samplers.DDIM(1.0)}
+
+
+def least_noise(model: "Generative", steps: int) -> float | None:
+    """The noise s/a of the last level before none, in steps of equal time; nothing where it is the first as well."""
+    if steps == 1:
+        return None
+    schedule, most = model.schedule, model.starting_noise()
+    last = 1.0 if most is None else float(schedule.time(-2 * math.log(most)))
+    time = last - (last - float(schedule.first)) * (steps - 1) / steps
+    with jax.ensure_compile_time_eval():
+        return math.exp(-float(np.asarray(schedule.lam(np.asarray(time)))) / 2)
+
+
+def equal_steps(model: "Generative", steps: int) -> Level:
+    """The levels of so many steps of equal time, noisiest first, none last."""
+    return model.levels(steps, "uniform-t", sigma_min=least_noise(model, steps))
 
 
 def trajectory(
@@ -94,4 +111,4 @@ def _deviation(model: "Generative", levels: Level) -> Float[Array, ""]:
     return jnp.asarray(model.schedule.process.prior_std(levels.at(0)), jnp.float32)
 
 
-__all__ = ["compared", "invert", "regenerate", "trajectory", "walk"]
+__all__ = ["compared", "equal_steps", "invert", "least_noise", "regenerate", "trajectory", "walk"]

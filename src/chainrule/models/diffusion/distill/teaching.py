@@ -4,32 +4,14 @@
 visit every second of them.
 """
 
-import math
-
 import jax.numpy as jnp
-import numpy as np
 
 from chainrule.core.types import Array, Float
 from chainrule.models.diffusion.denoiser import Denoiser
-from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.process import Level, per_example
+from chainrule.models.diffusion.trajectories import equal_steps, least_noise
 
 _X = Float[Array, "batch ..."]
-
-
-def least_noise(model: Diffusion, steps: int) -> float | None:
-    """The noise s/a of the last level before none, in steps of equal time; nothing where it is the first as well."""
-    if steps == 1:
-        return None
-    schedule, most = model.schedule, model.starting_noise()
-    last = 1.0 if most is None else float(schedule.time(-2 * math.log(most)))
-    time = last - (last - float(schedule.first)) * (steps - 1) / steps
-    return math.exp(-float(np.asarray(schedule.lam(np.asarray(time)))) / 2)
-
-
-def equal_steps(model: Diffusion, steps: int) -> Level:
-    """The levels of so many steps of equal time, noisiest first, none last."""
-    return model.levels(steps, "uniform-t", sigma_min=least_noise(model, steps))
 
 
 def step(denoiser: Denoiser, x: _X, here: Level, there: Level, condition: Array | None = None) -> _X:

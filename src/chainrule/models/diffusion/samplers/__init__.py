@@ -12,6 +12,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
 from chainrule.models.diffusion.samplers.ancestral import Ancestral
 from chainrule.models.diffusion.samplers.ddim import DDIM
+from chainrule.models.diffusion.samplers.dormand_prince import DormandPrince
 from chainrule.models.diffusion.samplers.dpm_solver import DPMSolver
 from chainrule.models.diffusion.samplers.dpm_solver_2s import DPMSolver2S
 from chainrule.models.diffusion.samplers.dpm_solver_3m import DPMSolver3M
@@ -21,6 +22,7 @@ from chainrule.models.diffusion.samplers.gradient_estimation import GradientEsti
 from chainrule.models.diffusion.samplers.heun import Heun
 from chainrule.models.diffusion.samplers.langevin import AnnealedLangevin
 from chainrule.models.diffusion.samplers.reverse_sde import ReverseSDE
+from chainrule.models.diffusion.samplers.runge_kutta import RungeKutta
 from chainrule.models.diffusion.samplers.sampler import (
     CLIPS,
     Drawn,
@@ -83,12 +85,14 @@ __all__ = [
     "DPMSolver2S",
     "DPMSolver3M",
     "DPMSolverSDE",
+    "DormandPrince",
     "Drawn",
     "EulerAncestral",
     "GradientEstimation",
     "Heun",
     "NamedSampler",
     "ReverseSDE",
+    "RungeKutta",
     "Sampler",
     "SamplerStep",
     "SigmaFamily",

@@ -82,6 +82,11 @@ class NamedSampler(Sampler):
     spacing: ClassVar[str] = "uniform-t"
     """Of the levels, unless the user says otherwise; samplers that follow sigma closely need levels close in sigma."""
 
+    @classmethod
+    def summary(cls) -> str:
+        """The first sentence of its docstring."""
+        return (cls.__doc__ or "").partition("\n")[0].replace("`", "")
+
     def __post_init__(self) -> None:
         """Raise unless the options are within their ranges."""
         given = {name: getattr(self, name) for name in options_of(type(self)).model_fields}

@@ -90,16 +90,20 @@ class LogSNRLinear(Schedule):
 class RectifiedSchedule(Schedule):
     """The rectified path a = 1 - t, s = t (Liu et al., 2023), from a thousandth of noise to a thousandth of signal.
 
-    Without any signal, sigma = s/a would be infinite, in which many samplers step.
+    Without any signal, sigma = s/a would be infinite, in which many samplers step. The process says how much noise
+    stays beside the whole of the data.
+
+    >>> [round(float(part), 4) for part in RectifiedSchedule(Rectified(0.5)).level(0.25)]
+    [0.75, 0.625]
     """
 
-    process: Process = field(default_factory=Rectified)
+    process: Rectified = field(default_factory=Rectified)
     first: float = 1e-3
     count: None = None
 
     def lam(self, t: Any) -> Array:
         t = jnp.clip(jnp.asarray(t), self.first, 1 - self.first)
-        return 2 * (jnp.log1p(-t) - jnp.log(t))
+        return 2 * (jnp.log1p(-t) - jnp.log(t + self.process.rest * (1 - t)))
 
 
 __all__ = ["Karras", "LogLinear", "LogSNRLinear", "RectifiedSchedule", "VPLinear"]
