@@ -119,6 +119,10 @@ def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Mo
     if found.measured is not None and isinstance(data, Data):
         chosen = configure(name, **{**found.measured(chosen, data), **config})
     make = functools.partial(found.build, chosen, schema, random.key(seed, "init"))
+    if found.holds:
+        body, whole = starting.held(build, chosen, data, seed)
+        chosen = chosen.model_copy(update={"body": whole})
+        make = functools.partial(found.build, chosen, schema, random.key(seed, "init"), body)
     sizing.check_size(name, make, chosen, schema)
     model = make()
     if schema.packed and not isinstance(model, protocol.CanPack):
@@ -287,9 +291,13 @@ def begin(
     8
     """
     model = build(name, data, seed=seed, **starting.over(inherited(name, source), config))
-    of = entry(name).body_of
+    found = entry(name)
+    of = found.body_of
     as_body = of is not None or _known(source).name != name
-    return starting.copied(model, source if of is None else of(source), as_body=as_body, fresh=fresh)
+    begun = starting.copied(model, source if of is None else of(source), as_body=as_body, fresh=fresh)
+    if found.holds and found.started is not None and isinstance(data, Data):
+        return found.started(begun, data)
+    return begun
 
 
 def inherited(name: str, source: Model) -> dict[str, Any]:

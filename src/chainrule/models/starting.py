@@ -6,7 +6,7 @@ an error unless it was asked to begin afresh: a layer that silently keeps its ra
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -16,7 +16,9 @@ import jax.numpy as jnp
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, CapabilityError, suggest
 from chainrule.core.types import Array
-from chainrule.models.protocol import Entry, Model
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.models.protocol import Config, Entry, Model
 
 M = TypeVar("M", bound=Model)
 BODY = "body."
@@ -32,6 +34,16 @@ def inherited(entry: Entry, source: Model, known_as: str) -> dict[str, Any]:
             remedy=f"train a {known_as}, or a model that reads with the layers of another: reader",
         )
     return dict(entry.adopts(source, known_as))
+
+
+def held(
+    build: Callable[..., Model], config: Config, data: Data | Schema, seed: int
+) -> tuple[Model, dict[str, Any]]:
+    """The model that settings say another one holds, fresh from `models.build`, and its name with all its settings."""
+    settings = dict(config.body)  # type: ignore[attr-defined]  # entries that hold a model have it
+    name = settings.pop("name")
+    model = build(name, data, seed=seed, **settings)
+    return model, {"name": name, **model.config.model_dump()}  # type: ignore[attr-defined]  # every registered model
 
 
 def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,4 +120,4 @@ def _with_rows(found: Array, ours: Array, vocabularies: Sequence[tuple[int, int]
     return found
 
 
-__all__ = ["copied", "inherited", "over"]
+__all__ = ["copied", "held", "inherited", "over"]

@@ -26,7 +26,7 @@ from chainrule.models.latent.hyperspherical import HypersphericalPosterior
 from chainrule.models.latent.networks import Given, LatentNetworks
 from chainrule.models.latent.posteriors import FlowPosterior, Posterior
 from chainrule.models.latent.settings import LatentConfig
-from chainrule.models.protocol import LatentUse, read_options
+from chainrule.models.protocol import CodeDraw, HasPosterior, LatentUse, read_options
 from chainrule.networks import units
 from chainrule.probability.distributions.outputs import OutputDistribution
 
@@ -34,7 +34,7 @@ _SENSED = 64
 """Codes from the prior by which the sensitivity of the decoder is measured."""
 
 
-class Variational(Coded):
+class Variational(Coded, HasPosterior):
     """An encoder, a prior and a decoder, all of which may be given a condition."""
 
     networks: eqx.AbstractVar[LatentNetworks]
@@ -80,6 +80,18 @@ class Variational(Coded):
         parameters = self.networks.posterior_parameters(x, given)
         z = self.draws(parameters, for_codes, samples)
         return self.weights_of(x, z, given, self.networks.posterior, parameters)
+
+    def draw_code(self, batch: Batch, key: Key) -> CodeDraw | None:
+        """A code of each example, and both densities; none of directions, which have no density in space."""
+        posterior = self.networks.posterior
+        if isinstance(posterior, HypersphericalPosterior):
+            return None
+        for_noise, for_codes = jax.random.split(key)
+        given = self.networks.given(batch.y, len(batch.x))
+        x = self.target(batch.x, for_noise)
+        parameters = self.networks.posterior_parameters(x, given)
+        z = self.draws(parameters, for_codes, 1)[0]
+        return CodeDraw(z, posterior.log_prob(parameters, z), self.log_likelihood(x, z, given))
 
     def weights_of(
         self,

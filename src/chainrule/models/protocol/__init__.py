@@ -24,7 +24,14 @@ from chainrule.models.protocol.encoding import CanDecode, CanEncode, HasEmbeddin
 from chainrule.models.protocol.filling import CanFill
 from chainrule.models.protocol.forecasting import CanForecast
 from chainrule.models.protocol.judging import needs_targets, require_binary
-from chainrule.models.protocol.latents import HasLatents, HasLevels, HasRateWeight, LatentUse
+from chainrule.models.protocol.latents import (
+    CodeDraw,
+    HasLatents,
+    HasLevels,
+    HasPosterior,
+    HasRateWeight,
+    LatentUse,
+)
 from chainrule.models.protocol.likelihood import (
     BoundByLevel,
     Bounded,
@@ -130,6 +137,7 @@ __all__ = [
     "CanSample",
     "CanSearch",
     "CanTranslate",
+    "CodeDraw",
     "Config",
     "Criterion",
     "DecodingState",
@@ -164,6 +172,7 @@ __all__ = [
     "HasOwnTraining",
     "HasParts",
     "HasPictures",
+    "HasPosterior",
     "HasPredictiveDistribution",
     "HasRateWeight",
     "HasRecurrence",

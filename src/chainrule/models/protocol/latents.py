@@ -82,6 +82,27 @@ class HasLatents(HasBound, CanEncode, CanDecode):
         return ""
 
 
+class CodeDraw(NamedTuple):
+    """A code drawn for each example, with the two densities that a bound by any other prior needs.
+
+    log p(x) >= E[log p(x|z) + log p(z) - log q(z|x)], whatever p(z) is.
+    """
+
+    code: Float[Array, "batch size"]
+    log_posterior: Float[Array, " batch"]
+    """`log q(z|x)`, a density of codes as they are."""
+    log_likelihood: Float[Array, " batch"]
+    """`log p(x|z)`, of examples in the units of the model."""
+
+
+class HasPosterior(HasLatents):
+    """Knows the density of the codes it draws, so that another prior may take the place of its own."""
+
+    @abc.abstractmethod
+    def draw_code(self, batch: Batch, key: Key) -> CodeDraw | None:
+        """A code of each example from q(z|x); none where codes have no density in their space, as on a sphere."""
+
+
 class HasLevels(HasLatents):
     """Has a latent variable in levels, the entries of the lowest first in a code."""
 
@@ -107,4 +128,13 @@ class HasRateWeight(HasLatents):
         """The same model with another weight of the rate."""
 
 
-__all__ = ["ACTIVE", "IDLE", "HasLatents", "HasLevels", "HasRateWeight", "LatentUse"]
+__all__ = [
+    "ACTIVE",
+    "IDLE",
+    "CodeDraw",
+    "HasLatents",
+    "HasLevels",
+    "HasPosterior",
+    "HasRateWeight",
+    "LatentUse",
+]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from chainrule.core.settings import Config
-from chainrule.core.types import Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol.model import Model
@@ -40,8 +39,8 @@ class Entry:
     summary: str
     """One line."""
     config: type[Config]
-    build: Callable[[Any, Schema, Key], Model]
-    """From (config, schema of the data, key) to a model with a static field `config`."""
+    build: Callable[..., Model]
+    """From (config, schema of the data, key) to a model with a static field `config`; with `holds`, and its `body`."""
     kinds: Sequence[str]
     targets: Sequence[str]
     """Data the model can be trained on."""
@@ -90,6 +89,12 @@ class Entry:
     """From a trained model, also one of this entry, to what becomes the `body`; unless given, the model itself.
 
     Without it a model of this entry that begins with another of it takes over everything.
+    """
+    holds: bool = False
+    """Whether it holds a model of any family as its `body`, which `build` is given as a fourth argument.
+
+    Its config has a field `body`, a dictionary: the `name` of the other model and its settings, all of them once built.
+    What `started` does is done again once a trained body is in its place.
     """
     former_settings: Mapping[str, str] = field(default_factory=dict)
     """Settings that had another name in an earlier version, dotted: `{"dropping": "condition_dropout"}`.

@@ -1,0 +1,93 @@
+"""First stages of diffusion in a space of codes, whichever codes these are: held still, or learning beside."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import CapabilityError
+from chainrule.core.pictures import Images, Picture, Scatter
+from chainrule.core.types import Array, Key, Scalar, Tree
+from chainrule.data import kinds
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
+from chainrule.models.protocol import CanSample, HasOwnTraining, HasParts, HasState, Model, Scored
+from chainrule.networks import units
+
+_SHOWN = 10
+
+
+def named(body: Any, usual: str) -> Any:
+    """Settings of a first stage with its name; without one they are those of the usual one.
+
+    >>> named({"latent": 8}, "vae")
+    {'name': 'vae', 'latent': 8}
+    """
+    return {"name": usual, **body} if isinstance(body, Mapping) else body
+
+
+def check_unconditional(body: Model, known_as: str, usual: str) -> None:
+    """Raise where the codes of a model mean something only beside a condition."""
+    if isinstance(body, CanSample) and body.conditional:
+        raise CapabilityError(
+            f"the codes of {known_as} mean something only beside a condition",
+            remedy=f"use a first stage without conditions: chainrule train {usual}",
+        )
+
+
+def check_learning(body: Model, known_as: str, model: str) -> None:
+    """Raise unless a first stage can learn together with what draws its codes."""
+    if isinstance(body, HasOwnTraining | HasParts):
+        raise CapabilityError(
+            f"{known_as} is trained in a way of its own, not together with the diffusion of its codes",
+            remedy=f"train it first: chainrule train {known_as}, then chainrule train {model} from=RUN",
+        )
+
+
+def stage_state(body: Model, *, frozen: bool) -> Sequence[Tree]:
+    """What gradients do not move of a first stage: everything, or its own state."""
+    if frozen:
+        return [body]
+    return list(body.state()) if isinstance(body, HasState) else []
+
+
+def stage_loss(body: Model, batch: Batch, key: Key) -> tuple[Scalar, Model]:
+    """The loss of a first stage that learns beside, over the entries of an example, and the stage moved on."""
+    entries = batch.x[0].size
+    if isinstance(body, HasState):
+        loss, _, moved = body.loss_and_state(batch, key)
+        return loss / entries, moved
+    return body.loss(batch, key)[0] / entries, body
+
+
+def ceiling(x: Array, rebuilt: Array, schema: Schema) -> Scored:
+    """What a first stage loses of each example before anything is drawn."""
+    left = jnp.square(rebuilt - x).reshape(len(x), -1).mean(axis=1)
+    return Scored(left, f"squared error of the first stage, {units.described(schema)}")
+
+
+def beside(rows: Mapping[str, np.ndarray], schema: Schema) -> Sequence[Picture]:
+    """Held-out examples, the same through the first stage alone, and new ones; nothing for what cannot be drawn."""
+    kind, title = kinds.of(schema), "Held out, rebuilt by the first stage, and new"
+    caption = "What is lost between the first two, no diffusion of codes brings back."
+    if kind.shows_pixels(schema):
+        shown = [row[:_SHOWN] for row in rows.values()]
+        labels = [name for name, row in zip(rows, shown, strict=True) for _ in row]
+        images = np.clip(np.concatenate(shown), 0, 1)
+        return [Images("ceiling", title, images, labels, len(shown[0]), caption=caption)]
+    if kind.is_plane(schema):
+        axes = ("first coordinate", "second coordinate")
+        return [Scatter("ceiling", title, *axes, rows, caption=caption)]
+    return []
+
+
+__all__ = [
+    "beside",
+    "ceiling",
+    "check_learning",
+    "check_unconditional",
+    "named",
+    "stage_loss",
+    "stage_state",
+]
