@@ -4,14 +4,17 @@ Everybody works in double precision on the same arrays and must arrive at the sa
 RBF kernel of given scale and noise learns 2,000 or 5,000 rows of eight features and predicts 500 new observations with
 their variances; its evidence and the three slopes of it are what learning hyper-parameters takes many times. GPyTorch
 is asked for Cholesky factors, because its own conjugate gradients give other numbers. A support vector classifier
-learns 10,000 rows of 50 features and decides 2,000 new ones. `--smoke` runs toy sizes.
+learns 10,000 rows of 50 features and decides 2,000 new ones. The bound of a sparse process with 512 inducing inputs and
+its gradient are followed to 50,000 rows, time and scratch memory of the compiled program. `--smoke` runs toy sizes.
 """
 
 import time
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.harness import Case, Contestant, Growth, Local, Options, Prepared, Report, measure, ratio
@@ -21,6 +24,7 @@ from benchmarks.workers.protocol import steady
 from chainrule.kernels import RBF, Constant
 from chainrule.kernels.gaussian_processes import GaussianProcess
 from chainrule.kernels.gaussian_processes.evidence import evidence
+from chainrule.kernels.gaussian_processes.sparse import SparseGaussianProcess
 from chainrule.kernels.precision import widened
 from chainrule.kernels.support_vectors import SupportVectorClassifier
 
@@ -28,6 +32,8 @@ PEERS = ("scikit-learn", "tinygp", "gpytorch")
 SIZES = (2_000, 5_000)
 GROWTH = (500, 1_000, 2_000, 4_000)
 SVM_GROWTH = (1_250, 2_500, 5_000, 10_000)
+SPARSE_GROWTH = (6_250, 12_500, 25_000, 50_000)
+INDUCING = 512
 SMOKE = True
 GOALS = {"posterior": 0.7, "evidence": 0.7, "svm": 1.0, "gram": 1.0}
 CHOICES = tuple(GOALS)
@@ -72,7 +78,15 @@ def run(options: Options) -> Report:
         cases.append(case)
         versions.update(found)
         notes += _target(case, GOALS[task])
-    grown = () if options.smoke or options.case else growth(options.rounds)
+    if options.smoke or options.case:
+        return Report(tuple(cases), (), tuple(notes), versions)
+    grown = (*growth(options.rounds), *sparse_growth(options.rounds))
+    most = SPARSE_GROWTH[-1]
+    seconds, scratch = (one.values[-1] for one in grown[-2:])
+    notes.append(
+        f"sparse bound of {most:,} rows by {INDUCING} inducing inputs with its gradient: {seconds:.2g} s, "
+        f"{scratch / 1e6:.0f} MB of scratch memory; a kernel matrix would take {8 * most**2 / 1e9:.0f} GB"
+    )
     return Report(tuple(cases), grown, tuple(notes), versions)
 
 
@@ -172,6 +186,32 @@ def growth(rounds: int) -> tuple[Growth, ...]:
             )
         )
     return tuple(found)
+
+
+def sparse_growth(rounds: int) -> tuple[Growth, Growth]:
+    """Seconds and scratch bytes of the bound of a sparse process with its gradient, by the number of rows."""
+    print("growth of the sparse bound ...", flush=True)
+    seconds, scratch = [], []
+    with jax.enable_x64(True):
+        for size in SPARSE_GROWTH:
+            x, y, _ = (jnp.asarray(part) for part in problems.regression(size))
+            process = widened(
+                SparseGaussianProcess(Constant(1.0) * RBF(problems.SCALE), problems.NOISE, x[:INDUCING])
+            )
+            arrays, rest = eqx.partition(process, eqx.is_inexact_array)
+
+            def bound(arrays: Any, x: Any, y: Any, rest: Any = rest) -> Any:
+                return eqx.combine(arrays, rest).bound(x, y)
+
+            program = jax.jit(jax.value_and_grad(bound)).lower(arrays, x, y).compile()
+            work = lambda p=program, given=(arrays, x, y): jax.block_until_ready(p(*given))  # noqa: E731
+            scratch.append(float(program.memory_analysis().temp_size_in_bytes))
+            seconds.append(float(np.median([_seconds(work) for _ in range(min(rounds, 3))])))
+    rows = tuple(float(size) for size in SPARSE_GROWTH)
+    return (
+        Growth("seconds of the sparse bound", "rows", rows, tuple(seconds), rows),
+        Growth("scratch bytes of the sparse bound", "rows", rows, tuple(scratch), tuple(1.0 for _ in rows)),
+    )
 
 
 def _target(case: Case, goal: float) -> list[str]:
