@@ -10,16 +10,21 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jaxtyping import Bool
 
-from chainrule.core.types import Array
+from chainrule.core.types import Array, Int
 
 
 def autoregressive_masks(
-    entries: int, widths: Sequence[int], numbers: int, chunk: int | None = None
+    entries: int,
+    widths: Sequence[int],
+    numbers: int,
+    chunk: int | None = None,
+    degrees: Sequence[Int[Array, " _"]] | None = None,
 ) -> list[Bool[Array, "_ _"]]:
     """One for each layer, shaped like its weights: `m >= d` into hidden units, `d > m` out of them.
 
     `widths` are those of the hidden layers, `numbers` come out for every entry; with `chunk`, entries see only those of
-    their own chunk of so many.
+    their own chunk of so many. `degrees` are those of hidden units, where they are not to run evenly; a unit of degree
+    0 sees no entry and is seen by all.
 
     >>> autoregressive_masks(3, [], 1)[0].astype(int)
     Array([[0, 1, 1],
@@ -29,17 +34,22 @@ def autoregressive_masks(
     Array(2, dtype=int32)
     """
     inputs = jnp.arange(1, entries + 1)
-    degrees = [inputs, *(1 + jnp.arange(width) % max(entries - 1, 1) for width in widths)]
+    if degrees is None:
+        degrees = [1 + jnp.arange(width) % max(entries - 1, 1) for width in widths]
+    every = [inputs, *degrees]
     outputs = jnp.repeat(inputs, numbers)
     hidden = [
-        (a[:, None] <= b[None, :]) & _together(a, b, chunk or entries) for a, b in itertools.pairwise(degrees)
+        (a[:, None] <= b[None, :]) & _together(a, b, chunk or entries) for a, b in itertools.pairwise(every)
     ]
-    last = degrees[-1]
+    last = every[-1]
     return [*hidden, (last[:, None] < outputs[None, :]) & _together(last, outputs, chunk or entries)]
 
 
 def _together(a: Array, b: Array, chunk: int) -> Bool[Array, "_ _"]:
-    return ((a - 1) // chunk)[:, None] == ((b - 1) // chunk)[None, :]
+    def of(degrees: Array) -> Array:
+        return jnp.maximum(degrees - 1, 0) // chunk
+
+    return of(a)[:, None] == of(b)[None, :]
 
 
 __all__ = ["autoregressive_masks"]

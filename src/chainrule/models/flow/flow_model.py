@@ -6,7 +6,7 @@ example. They are left out now and then in training, so that examples can be dra
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, Self, TypeVar, final
+from typing import Any, NamedTuple, Self, final
 
 import equinox as eqx
 import jax
@@ -33,7 +33,10 @@ from chainrule.models.protocol import (
     HasScores,
     HasState,
     Metrics,
+    OptionGroup,
+    SampleOptions,
     Scored,
+    read_options,
 )
 from chainrule.networks import units
 from chainrule.networks.condition_values import values
@@ -46,9 +49,26 @@ from chainrule.networks.flows.continuous import solver_evaluations
 from chainrule.networks.flows.findings import Audit
 from chainrule.networks.flows.multiscale import MultiScale
 from chainrule.networks.flows.normalization import held
+from chainrule.networks.flows.tails import has_splines, tail_share
 
 _FIRST = 2048
 """Training examples that say where layers begin."""
+
+
+@final
+class FlowOptions(SampleOptions):
+    """What is drawn, and how boldly."""
+
+    condition: Any = Field(
+        None,
+        description="class, labels or value, one for all or one for each, of a flow that knows them; none: of all the "
+        "data",
+    )
+    temperature: float = Field(
+        1.0,
+        ge=0,
+        description="factor on the spread of codes; other than 1 is not the distribution of the model",
+    )
 
 
 class Drawn(NamedTuple):
@@ -158,25 +178,17 @@ class FlowModel(
         codes = checking.events("decode", self.schema.shape, codes)
         return self.bijection.forward(codes, self._given(condition, len(codes))).value
 
-    def sample(  # type: ignore[override]  # the options of this model, by name
-        self,
-        key: Key,
-        n: int,
-        *,
-        condition: Annotated[
-            Any,
-            Field(description="class, labels or value, one for all or one for each; none: of all the data"),
-        ] = None,
-        temperature: Annotated[
-            float,
-            Field(
-                ge=0,
-                description="factor on the spread of codes; other than 1 is not the distribution of the model",
-            ),
-        ] = 1.0,
-    ) -> Array:
+    @classmethod
+    def sample_options(cls) -> Sequence[OptionGroup]:
+        """A condition, where the flow knows any, and a temperature."""
+        return [OptionGroup("options", "Options of this model.", FlowOptions)]
+
+    def sample(self, key: Key, n: int, **options: Any) -> Array:
         """`n` examples from codes of the base distribution; of data in [0, 1], no entry leaves it."""
-        x = _generated(self, key, n, self._given(condition, n), jnp.asarray(temperature, float))
+        chosen = read_options(self.sample_options(), options)["options"]
+        assert isinstance(chosen, FlowOptions)
+        given = self._given(chosen.condition, n)
+        x = _generated(self, key, n, given, jnp.asarray(chosen.temperature, float))
         return jnp.clip(x, 0, 1) if units.unit(self.schema) else x
 
     def sample_caption(self, **options: Any) -> str:
@@ -225,7 +237,7 @@ class FlowModel(
     # ------------------------------------------------------------------ judgement
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
-        """With conditions, what examples cost given theirs; of continuous flows, what solving the equation took."""
+        """What examples cost given their conditions, how much lies beyond splines, what solving an equation took."""
         x = units.dequantized(self.schema, batch.x, key)
         found = {}
         if self.condition is not None:
@@ -233,6 +245,8 @@ class FlowModel(
             z, log_det = self.bijection.inverse(x, given)
             nats = -self.base.log_prob(z, given) - log_det
             found["nll_given_condition"] = Scored(nats, f"nats of {units.described(self.schema)}")
+        if has_splines(self.bijection):
+            found["tail_share"] = Scored(tail_share(self.bijection, x, self.no_condition(len(x))))
         taken = solver_evaluations(self.bijection, x, self._given(None, len(x)))
         if taken is not None:
             each = jnp.broadcast_to(taken.astype(x.dtype), (len(x),))
@@ -256,9 +270,6 @@ def _generated(
     return model.bijection.forward(model.base.draw(key, n, given, temperature), given).value
 
 
-_Model = TypeVar("_Model", bound=FlowModel)
-
-
 def started(model: FlowModel, data: Data) -> FlowModel:
     """The flow that training begins with: layers whose start the data say are set by some training examples."""
     few = np.unique(np.linspace(0, len(data.train) - 1, _FIRST).astype(int))
@@ -270,4 +281,4 @@ def started(model: FlowModel, data: Data) -> FlowModel:
     return eqx.tree_at(lambda m: m.bijection, model, model.bijection.started(x, given))
 
 
-__all__ = ["Drawn", "FlowModel", "started"]
+__all__ = ["Drawn", "FlowModel", "FlowOptions", "started"]

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.networks.flows.base import Bijection, Conditions, Events
+from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets
 from chainrule.networks.flows.base_laws import BaseLaw
 from chainrule.networks.flows.chain import Chain, Frozen, Inverted
 from chainrule.networks.flows.findings import Audit, LayerAudit
 from chainrule.networks.flows.mass import total_mass
+from chainrule.networks.flows.stacked import Stacked
 
 LARGEST_JACOBIAN = 64
 """Events with more entries than this are not differentiated entry by entry."""
@@ -56,7 +57,7 @@ def audit(
     key_far, key_mass = jax.random.split(key)
     noise = jax.random.normal(key_far, x.shape, x.dtype)
     lengths = jnp.sqrt(jnp.square(noise).reshape(len(x), -1).sum(axis=1)).reshape(-1, *(1,) * (x.ndim - 1))
-    outside = bijection.forward(_RADIUS * noise / lengths, condition).value
+    outside = _forward(bijection, _RADIUS * noise / lengths, condition)[0]
     whole = _summed("whole flow", _examined(bijection, x, condition)[0])
     far = _summed("codes at distance 3", _examined(bijection, outside, condition)[0])
     mass = total_mass(bijection, base, x, key_mass, condition)
@@ -70,9 +71,13 @@ def layers_of(bijection: Bijection) -> tuple[Bijection, ...]:
     >>> len(layers_of(Chain([Chain([Sigmoid((1,)), Sigmoid((1,))]), Sigmoid((1,))])))
     3
     """
-    if not isinstance(bijection, Chain):
+    if isinstance(bijection, Stacked):
+        layers = [bijection.layer(number) for number in range(bijection.depth)]
+    elif isinstance(bijection, Chain):
+        layers = list(bijection.layers)
+    else:
         return (bijection,)
-    return tuple(inner for layer in bijection.layers for inner in layers_of(layer))
+    return tuple(inner for layer in layers for inner in layers_of(layer))
 
 
 def layer_name(layer: Bijection) -> str:
@@ -92,31 +97,46 @@ class _Numbers(NamedTuple):
     non_finite: Array
 
 
-@eqx.filter_jit
 def _examined(layer: Bijection, x: Events, condition: Conditions) -> tuple[_Numbers, Events]:
-    z, volume = layer.inverse(x, condition)
-    back, volume_back = layer.forward(z, condition)
-    again, _ = layer.inverse(back, condition)
-    values = jnp.concatenate([one.reshape(-1) for one in (z, back, volume, volume_back)])
-    nothing = jnp.full((), jnp.nan, x.dtype)
-    volume_error, log_scale, ratio = nothing, nothing, nothing
+    # Three small programs: the inverse is compiled once for its two uses, and layers of one structure share all three.
+    z, volume = _inverse(layer, x, condition)
+    back, volume_back = _forward(layer, z, condition)
+    again, _ = _inverse(layer, back, condition)
+    shapes: Array = jnp.full(3, jnp.nan)
     if math.prod(layer.shape) <= LARGEST_JACOBIAN:
-        few = x[:_JACOBIANS]
-        jacobians = _jacobians(layer, few, None if condition is None else condition[:_JACOBIANS])
-        singular = jnp.linalg.svd(jacobians, compute_uv=False)
-        volume_error = _share(volume[: len(few)], jnp.linalg.slogdet(jacobians)[1]).max()
-        log_scale = jnp.abs(jnp.log(singular)).max()
-        ratio = (singular[:, 0] / singular[:, -1]).max()
-    numbers = _Numbers(
-        _share(x, back).max(),
-        _share(z, again).max(),
-        _share(volume, -volume_back).max(),
-        volume_error,
-        log_scale,
-        ratio,
-        (~jnp.isfinite(values)).mean(),
-    )
-    return numbers, z
+        few = slice(0, _JACOBIANS)
+        shapes = _jacobian_numbers(layer, x[few], volume[few], None if condition is None else condition[few])
+    return _compared(x, back, z, again, volume, volume_back, shapes), z
+
+
+@eqx.filter_jit
+def _inverse(layer: Bijection, x: Events, condition: Conditions) -> tuple[Events, Array]:
+    return layer.inverse(x, condition)
+
+
+@eqx.filter_jit
+def _forward(layer: Bijection, z: Events, condition: Conditions) -> tuple[Events, Array]:
+    return layer.forward(z, condition)
+
+
+@eqx.filter_jit
+def _jacobian_numbers(
+    layer: Bijection, x: Events, volume: LogDets, condition: Conditions
+) -> Float[Array, " 3"]:
+    """Error of the volume, largest logarithm of a scale, worst condition."""
+    jacobians = _jacobians(layer, x, condition)
+    singular = jnp.linalg.svd(jacobians, compute_uv=False)
+    error = _share(volume, jnp.linalg.slogdet(jacobians)[1]).max()
+    return jnp.stack([error, jnp.abs(jnp.log(singular)).max(), (singular[:, 0] / singular[:, -1]).max()])
+
+
+@jax.jit
+def _compared(
+    x: Events, back: Events, z: Events, again: Events, volume: LogDets, volume_back: LogDets, shapes: Array
+) -> _Numbers:
+    values = jnp.concatenate([one.reshape(-1) for one in (z, back, volume, volume_back)])
+    errors = _share(x, back).max(), _share(z, again).max(), _share(volume, -volume_back).max()
+    return _Numbers(*errors, shapes[0], shapes[1], shapes[2], (~jnp.isfinite(values)).mean())
 
 
 def _share(one: Array, other: Array) -> Array:
@@ -151,11 +171,6 @@ def volumes_by_layer(
         found.append(log_det)
     names = [f"{number} {layer_name(layer)}" for number, layer in enumerate(every, 1)]
     return names[::-1], jnp.stack(found)
-
-
-@eqx.filter_jit
-def _inverse(layer: Bijection, x: Events, condition: Conditions) -> tuple[Events, Array]:
-    return layer.inverse(x, condition)
 
 
 __all__ = ["LARGEST_JACOBIAN", "audit", "layer_name", "layers_of", "volumes_by_layer"]

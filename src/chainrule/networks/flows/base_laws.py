@@ -218,11 +218,10 @@ class FixedLaw(BaseLaw, Held):
     """
 
     distribution: Distribution
+    shape: tuple[int, ...] = eqx.field(static=True)
 
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # a property in place of a field
-        """The event shape of the distribution."""
-        return self.distribution.event_shape
+    def __init__(self, distribution: Distribution) -> None:
+        self.distribution, self.shape = distribution, distribution.event_shape
 
     @property
     def _held(self) -> Distribution:

@@ -3,6 +3,7 @@
 Changes of volume of a chain add up, each at the values that reach its layer. Nothing here knows what a layer computes.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Self, final
 
@@ -97,11 +98,10 @@ class Inverted(Bijection):
     """A layer with its directions exchanged: what it did to codes it now does to data."""
 
     layer: Bijection
+    shape: tuple[int, ...] = eqx.field(static=True)
 
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # a property in place of a field
-        """That of the layer."""
-        return self.layer.shape
+    def __init__(self, layer: Bijection) -> None:
+        self.layer, self.shape = layer, layer.shape
 
     @property
     def passes(self) -> Passes:
@@ -117,6 +117,51 @@ class Inverted(Bijection):
         return self.layer.forward(x, condition)
 
 
+@final
+class Reshaped(Bijection):
+    """A layer of vectors as one of events of another shape with as many entries, such as images."""
+
+    layer: Bijection
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, layer: Bijection, shape: tuple[int, ...]) -> None:
+        if math.prod(shape) != math.prod(layer.shape):
+            raise ArgumentError(f"Reshaped: events of shape {shape} are not vectors of {layer.shape}")
+        self.layer, self.shape = layer, shape
+
+    @property
+    def passes(self) -> Passes:
+        """Those of the layer."""
+        return self.layer.passes
+
+    def forward(self, z: Events, condition: Conditions = None) -> Mapped:
+        """That of the layer."""
+        return self._outside(self.layer.forward(self._inside(z), condition))
+
+    def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
+        """That of the layer."""
+        return self._outside(self.layer.inverse(self._inside(x), condition))
+
+    def inverse_estimate(self, x: Events, condition: Conditions, key: Key) -> Mapped:
+        """That of the layer."""
+        return self._outside(self.layer.inverse_estimate(self._inside(x), condition, key))
+
+    def trained_inverse(self, x: Events, condition: Conditions, key: Key) -> tuple[Mapped, Self]:
+        """That of the layer."""
+        mapped, moved = self.layer.trained_inverse(self._inside(x), condition, key)
+        return self._outside(mapped), eqx.tree_at(lambda one: one.layer, self, moved)
+
+    def started(self, x: Events, condition: Conditions) -> Self:
+        """With the layer started."""
+        return eqx.tree_at(lambda one: one.layer, self, self.layer.started(self._inside(x), condition))
+
+    def _inside(self, x: Events) -> Events:
+        return x.reshape(len(x), *self.layer.shape)
+
+    def _outside(self, mapped: Mapped) -> Mapped:
+        return Mapped(mapped.value.reshape(len(mapped.value), *self.shape), mapped.log_det)
+
+
 class Held(eqx.Module):
     """Arrays that training leaves as they are: neither gradients nor decay reach them."""
 
@@ -126,11 +171,10 @@ class Frozen(Bijection, Held):
     """A layer whose arrays are held: it maps as before, and gradients pass through it to other layers."""
 
     layer: Bijection
+    shape: tuple[int, ...] = eqx.field(static=True)
 
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # a property in place of a field
-        """That of the layer."""
-        return self.layer.shape
+    def __init__(self, layer: Bijection) -> None:
+        self.layer, self.shape = layer, layer.shape
 
     @property
     def passes(self) -> Passes:
@@ -158,4 +202,4 @@ class Frozen(Bijection, Held):
         return eqx.tree_at(lambda frozen: frozen.layer, self, self.layer.started(x, condition))
 
 
-__all__ = ["Chain", "Frozen", "Held", "Inverted"]
+__all__ = ["Chain", "Frozen", "Held", "Inverted", "Reshaped"]

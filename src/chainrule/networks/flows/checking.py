@@ -1,6 +1,6 @@
 """Events at the public edge of a flow: of the right shape, finite, and sent one of the two ways."""
 
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +9,6 @@ import numpy as np
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array
 from chainrule.networks.flows.base import Bijection, Conditions, Mapped
-
-Direction = Literal["forward", "inverse"]
 
 
 def events(where: str, shape: tuple[int, ...], x: Any) -> Array:
@@ -49,7 +47,7 @@ def events(where: str, shape: tuple[int, ...], x: Any) -> Array:
 
 
 def mapped(
-    bijection: Bijection, x: Any, condition: Conditions = None, *, direction: Direction = "inverse"
+    bijection: Bijection, x: Any, condition: Conditions = None, *, direction: str = "inverse"
 ) -> Mapped:
     """Events sent through a bijection in the direction that is named, checked beforehand.
 
@@ -67,4 +65,4 @@ def mapped(
     )
 
 
-__all__ = ["Direction", "events", "mapped"]
+__all__ = ["events", "mapped"]

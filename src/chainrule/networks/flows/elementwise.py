@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
-from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets, Mapped
+from chainrule.networks.flows.base import Conditions, Elementary, Events, LogDets, Mapped
 
 
 def over_event(each: Float[Array, "batch ..."]) -> LogDets:
@@ -33,7 +33,7 @@ def event_shape(where: str, shape: Any) -> tuple[int, ...]:
 
 
 @final
-class ScaleShift(Bijection):
+class ScaleShift(Elementary):
     """`x = exp(log_scale) z + shift`, entry by entry."""
 
     log_scale: Float[Array, "*event"]
@@ -60,7 +60,7 @@ class ScaleShift(Bijection):
 
 
 @final
-class Sigmoid(Bijection):
+class Sigmoid(Elementary):
     """`x = 1 / (1 + exp(-z))`, onto the interval from 0 to 1; its inverse is the logit.
 
     >>> Sigmoid((1,)).inverse(jnp.array([[0.5]])).value.tolist()
@@ -86,7 +86,7 @@ def _log_slope_of_sigmoid(z: Array) -> Array:
 
 
 @final
-class Softplus(Bijection):
+class Softplus(Elementary):
     """`x = log(1 + exp(z))`, onto the positive numbers."""
 
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -104,7 +104,7 @@ class Softplus(Bijection):
 
 
 @final
-class LeakyReLU(Bijection):
+class LeakyReLU(Elementary):
     """`x = z` for positive entries and `x = slope z` for negative ones."""
 
     shape: tuple[int, ...] = eqx.field(static=True)

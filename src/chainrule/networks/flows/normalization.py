@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.core.types import Array, Float, Key
-from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets, Mapped
+from chainrule.networks.flows.base import Conditions, Elementary, Events, LogDets, Mapped
 from chainrule.networks.flows.chain import Held
 from chainrule.networks.flows.elementwise import event_shape
 
@@ -26,7 +26,7 @@ _EPS = 1e-5
 
 
 @final
-class ActNorm(Bijection):
+class ActNorm(Elementary):
     """`z = (x - shift) exp(-log_scale)`, a shift and a scale for each feature (Kingma and Dhariwal, 2018).
 
     `started` sets them so that a first batch has mean zero and variance one; from there on they are trained.
@@ -88,7 +88,7 @@ class RunningMoments(Held):
 
 
 @final
-class BatchNorm(Bijection):
+class BatchNorm(Elementary):
     """`z = exp(log_gain) (x - mean) / sqrt(variance + eps) + offset` (Dinh, Sohl-Dickstein and Bengio, 2017).
 
     In training, moments are those of the batch, as constants, and running averages follow them; a batch then has no

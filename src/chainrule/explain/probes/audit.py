@@ -1,0 +1,83 @@
+"""The audit of a flow: whether its layers are invertible, their volumes right, and its probabilities sum to one."""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core import random
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.explain.protocol import Count, Outcome, Probe, Settings
+from chainrule.models.protocol import HasAudit, Model
+from chainrule.networks import units
+from chainrule.networks.flows.audit_pictures import audit_table
+from chainrule.train import Run
+
+
+@final
+class AuditSettings(Settings):
+    """Where the flow is looked at."""
+
+    n: Count = Field(256, description="held-out examples")
+    seed: int = Field(
+        0, ge=0, description="of noise that fills the gaps between levels, and of codes far out"
+    )
+
+
+def examine(run: Run, data: Data, settings: AuditSettings) -> Outcome:
+    """There and back at held-out examples and at codes far out, layer by layer."""
+    model: Any = eqx.nn.inference_mode(run.model)  # can be audited, see `_applies`
+    split, said = data.held_out()
+    key = random.key(settings.seed, "audit")
+    x = jnp.asarray(split.batch(np.arange(min(settings.n, len(split)))).x, jnp.float32)
+    found = model.audit(units.dequantized(data.schema, x, random.at(key, 0)), random.at(key, 1))
+    worst = max(found.whole.inverse_error, found.far.inverse_error)
+    verdict = (
+        [f"{len(found.failures)} of its checks failed: {'; '.join(found.failures)}.", f"{found.remedy}."]
+        if found.failures
+        else ["Nothing is off by more than the tolerance."]
+    )
+    return Outcome(
+        [
+            f"Data are found again from their codes to {worst:.2g}, a tolerance of {found.tolerance:g} allowed.",
+            *verdict,
+            f"{found.mass.words[0].upper()}{found.mass.words[1:]}.",
+            *said,
+        ],
+        [],
+        audit_table(found),
+        {
+            "failures": found.failures,
+            "tolerance": found.tolerance,
+            "mass": found.mass._asdict(),
+            "layers": [_numbers(part) for part in (*found.layers, found.whole, found.far)],
+        },
+    )
+
+
+def _numbers(part: Any) -> dict[str, Any]:
+    """Those of one layer, with nothing where they were not computed."""
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in part._asdict().items()
+    }
+
+
+def _applies(model: Model, schema: Schema) -> bool:
+    del schema
+    return isinstance(model, HasAudit)
+
+
+probe = Probe(
+    "Audit of a flow: there and back, volumes against Jacobians, total probability.",
+    "a normalizing flow",
+    _applies,
+    examine,
+    AuditSettings,
+    toy={"n": 8},
+)
+
+__all__ = ["AuditSettings", "examine", "probe"]

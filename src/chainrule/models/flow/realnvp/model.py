@@ -1,0 +1,91 @@
+"""RealNVP: coupling layers, equally fast in both directions (Dinh, Sohl-Dickstein and Bengio, 2017)."""
+
+from typing import Literal, final
+
+import jax
+from pydantic import Field
+
+from chainrule.core.types import Key
+from chainrule.data import kinds
+from chainrule.data.schema import Schema
+from chainrule.models.flow.flow_model import FlowModel
+from chainrule.models.flow.realnvp.images import image_flow
+from chainrule.models.flow.settings import base_law, condition_features, encoder
+from chainrule.models.flow.stacks import StackConfig, shaped
+from chainrule.networks.flows.base import Bijection
+from chainrule.networks.flows.chain import Chain
+from chainrule.networks.flows.couplings import Coupling, check_roles, roles
+from chainrule.networks.flows.elementwise import ScaleShift
+from chainrule.networks.flows.normalization import ActNorm, BatchNorm
+from chainrule.networks.flows.synthesisers import Additive, Affine
+
+
+@final
+class RealNVPConfig(StackConfig):
+    """Settings of RealNVP."""
+
+    layers: int = Field(6, ge=2, le=200, description="couplings; of images, see scales")
+    width: int = Field(
+        64, ge=1, description="units of each hidden layer, or channels of the networks of images"
+    )
+    depth: int = Field(
+        2, ge=1, le=100, description="hidden layers of a network, or residual blocks for images"
+    )
+    form: Literal["affine", "additive"] = Field(
+        "affine",
+        description="how an entry is moved: by a scale and a shift, or by a shift alone and one scale at the end",
+    )
+    bound: float = Field(2.0, gt=0, le=50, description="form=affine: largest |logarithm| of a scale")
+    split: Literal["halves", "alternate", "random"] = Field(
+        "halves", description="which entries of a vector a layer keeps; the next one keeps the others"
+    )
+    scales: int = Field(
+        2,
+        ge=1,
+        le=6,
+        description="images: how often they are cut into finer channels, half of which then are codes",
+    )
+    logit_margin: float = Field(
+        1e-4,
+        ge=0,
+        lt=0.5,
+        description="images: through a logit with this margin first (1e-6 to 0.05); 0 for none",
+    )
+
+
+def vector_flow(config: RealNVPConfig, schema: Schema, key: Key) -> Bijection:
+    """Couplings of vectors that take turns, with the norm of the settings after each."""
+    size = schema.dimensions
+    for_roles, *keys = jax.random.split(key, 1 + config.layers)
+    turns = roles(config.split, size, config.layers, for_roles)
+    check_roles(turns)
+    synthesiser = Additive() if config.form == "additive" else Affine(config.bound)
+    layers: list[Bijection] = []
+    for moved, k in zip(turns, keys, strict=True):
+        layers.append(
+            Coupling(
+                moved,
+                synthesiser,
+                width=config.width,
+                depth=config.depth,
+                condition=condition_features(config),
+                key=k,
+            )
+        )
+        if config.norm != "none":
+            layers.append(ActNorm((size,)) if config.norm == "actnorm" else BatchNorm((size,)))
+    if config.form == "additive":
+        layers.append(ScaleShift((size,)))
+    return shaped(Chain(layers), schema)
+
+
+def build(config: RealNVPConfig, schema: Schema, key: Key) -> FlowModel:
+    """A fresh model: of images by convolutions, of everything else as vectors."""
+    for_layers, for_base, for_condition = jax.random.split(key, 3)
+    flow = image_flow if kinds.of(schema).shows_pixels(schema) else vector_flow
+    bijection = flow(config, schema, for_layers)
+    base = base_law(config, schema, for_base)
+    return FlowModel(bijection, base, encoder(config, schema, for_condition), config, schema)
+
+
+__all__ = ["RealNVPConfig", "build", "vector_flow"]

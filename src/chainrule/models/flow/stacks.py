@@ -1,0 +1,105 @@
+"""Stacks of layers of vectors, as the settings of the family's models ask for them, and settings that they share."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from chainrule.core.types import Key
+from chainrule.data.schema import Schema
+from chainrule.models.flow.settings import FlowConfig
+from chainrule.networks.flows.base import Bijection
+from chainrule.networks.flows.chain import Chain, Reshaped
+from chainrule.networks.flows.linear import LULinear, Permutation
+from chainrule.networks.flows.normalization import ActNorm, BatchNorm
+from chainrule.networks.flows.stacked import Stacked
+
+FEW = 100_000
+"""With fewer numbers to learn from than this, narrower networks do as well and learn faster."""
+TRAINING: dict[str, Any] = {
+    "batch": 256,
+    "steps": 4000,
+    "optimizer": {"name": "adamw", "lr": 1e-3, "clip": 1.0},
+    "schedule": {"name": "cosine"},
+}
+"""Training settings that suit flows of vectors."""
+
+
+class StackConfig(FlowConfig):
+    """Settings of flows that repeat one layer."""
+
+    norm: Literal["actnorm", "batch", "none"] = Field(
+        "actnorm",
+        description="between layers: a scale and shift that training examples start, batch normalisation, or nothing",
+    )
+
+
+class AutoregressiveConfig(StackConfig):
+    """Settings of flows of autoregressive layers."""
+
+    layers: int = Field(5, ge=1, le=100, description="autoregressive layers")
+    width: int = Field(
+        256,
+        ge=1,
+        description="units of each masked layer; 64 where training examples have fewer than 100,000 numbers",
+    )
+    blocks: int = Field(2, ge=0, le=100, description="residual blocks of two masked layers in each network")
+    mixing: Literal["reverse", "random", "lu"] = Field(
+        "reverse",
+        description="between layers: entries in reverse order, in a random one, or mixed by a learned matrix",
+    )
+
+
+def narrow(config: Any, schema: Schema, count: int | None) -> Mapping[str, Any]:
+    """Settings that suit few examples.
+
+    >>> narrow(None, Schema("table", (5,)), 400)
+    {'width': 64}
+    """
+    del config
+    return {"width": 64} if count is not None and count * schema.dimensions < FEW else {}
+
+
+def repeated(
+    config: StackConfig, schema: Schema, depth: int, make: Callable[[Key], list[Bijection]], key: Key
+) -> Bijection:
+    """So many times the layers that `make` gives, each time with the norm of the settings towards the data.
+
+    The last norm is the one that data meet first: it standardises them, and its scales count in the density.
+    """
+    size = schema.dimensions
+
+    def block(k: Key) -> Chain:
+        norms: list[Bijection] = [ActNorm((size,))] if config.norm == "actnorm" else []
+        norms += [BatchNorm((size,))] if config.norm == "batch" else []
+        return Chain([*make(k), *norms])
+
+    return shaped(Stacked(block, depth, key=key), schema)
+
+
+def shaped(layer: Bijection, schema: Schema) -> Bijection:
+    """A bijection of vectors as one of the examples of some data."""
+    return layer if layer.shape == schema.shape else Reshaped(layer, schema.shape)
+
+
+def mixing(config: AutoregressiveConfig, size: int, key: Key) -> Bijection:
+    """What stands between two layers, so that each begins with other entries.
+
+    >>> type(mixing(AutoregressiveConfig(mixing="lu"), 3, jax.random.key(0))).__name__
+    'LULinear'
+    """
+    if config.mixing == "lu":
+        return LULinear.rotation(size, key)
+    return Permutation.random(size, key) if config.mixing == "random" else Permutation.reversal(size)
+
+
+__all__ = [
+    "FEW",
+    "TRAINING",
+    "AutoregressiveConfig",
+    "StackConfig",
+    "mixing",
+    "narrow",
+    "repeated",
+    "shaped",
+]

@@ -1,0 +1,214 @@
+"""What all flows share: exact densities that agree both ways, conditions, temperature, starts, reverse divergence."""
+
+import math
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule import models
+from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleWarning, DivergedError
+from chainrule.data import Batch, Schema
+from chainrule.models.flow import fit_density, reverse_divergence
+from chainrule.models.flow.flow_model import FlowModel
+from chainrule.models.flow.settings import FlowConfig, base_law
+from chainrule.networks.flows.base_laws import StandardNormal
+from chainrule.networks.flows.chain import Chain
+from chainrule.networks.flows.elementwise import ScaleShift, Sigmoid
+from chainrule.networks.flows.linear import Triangular
+from chainrule.networks.flows.normalization import ActNorm, BatchNorm
+
+KEY = jax.random.key(0)
+TABLE = Schema("table", (3,))
+SMALL = {"layers": 2, "width": 8, "blocks": 1}
+ROWS = np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
+
+
+def build(name: str, schema: Schema = TABLE, **settings: object) -> FlowModel:
+    model = models.build(name, schema, **settings)
+    assert isinstance(model, FlowModel)
+    return model
+
+
+def trained(model: FlowModel, batch: Batch, steps: int = 20) -> FlowModel:
+    """A few large steps, so that nothing is at its start any more."""
+
+    @eqx.filter_jit
+    def step(model: FlowModel, key: jax.Array) -> FlowModel:
+        slope = eqx.filter_grad(lambda m: m.loss_and_state(batch, key)[0])(model)
+        return eqx.apply_updates(model, jax.tree.map(lambda g: -0.02 * g, slope))
+
+    for k in jax.random.split(KEY, steps):
+        model = step(model, k)
+    return model
+
+
+def test_draws_carry_the_density_that_their_codes_and_their_values_give() -> None:
+    model = trained(build("maf", **SMALL), Batch(jnp.asarray(ROWS)), 5)
+    drawn = eqx.filter_jit(lambda m: m.sample_and_log_prob(KEY, 16))(model)
+    judge, encode, decode = (eqx.filter_jit(f) for f in (model.log_prob, model.encode, model.decode))
+    np.testing.assert_allclose(judge(drawn.x), drawn.log_prob, atol=2e-4)
+    np.testing.assert_allclose(encode(drawn.x), drawn.z, atol=2e-4)
+    np.testing.assert_allclose(decode(drawn.z), drawn.x, atol=2e-4)
+    np.testing.assert_array_equal(model.sample(KEY, 16), np.asarray(drawn.x))
+    assert "6 passes of the network" in model.sample_caption()
+    assert "not the distribution of the model" in model.sample_caption(temperature=0.7)
+
+
+def test_shapes_and_values_are_checked_at_the_edge_and_codes_of_another_size_name_the_vae() -> None:
+    model = build("realnvp", layers=2, width=8)
+    with pytest.raises(ArgumentError, match=r"log_prob: events of shape \(2,\) were given"):
+        model.log_prob(jnp.zeros((4, 2)))
+    with pytest.raises(ArgumentError, match=r"entry \[0, 1\] is nan"):
+        model.encode(jnp.asarray([[0.0, np.nan, 0.0]]))
+    with pytest.raises(ArgumentError, match="codes as large as they are") as refused:
+        FlowModel(ScaleShift((2,)), StandardNormal((2,)), None, FlowConfig(), TABLE)
+    assert "train a vae" in str(refused.value)
+    with pytest.raises(CapabilityError, match="knows no conditions"):
+        model.sample(KEY, 2, condition=0)
+
+
+def test_a_conditional_flow_tells_classes_apart_in_every_base_and_layer() -> None:
+    schema = Schema("points", (2,), "class", classes=("low", "high"))
+    y = np.arange(64) % 2
+    x = (np.random.default_rng(1).normal(size=(64, 2)) + 4.0 * y[:, None]).astype(np.float32)
+    batch = Batch(jnp.asarray(x), jnp.asarray(y))
+    for name, more in (("maf", SMALL), ("realnvp", {"layers": 2, "width": 8, "base": "diagonal"})):
+        model = trained(build(name, schema, conditional=True, condition_width=8, **more), batch, 60)
+        low, high = (np.asarray(model.sample(KEY, 256, condition=c)).mean() for c in ("low", "high"))
+        assert high - low > 2, (name, low, high)
+        own = model.log_prob(batch.x, condition=y)
+        assert float((own - model.log_prob(batch.x, condition=1 - y)).mean()) > 1
+        scored = model.scores(batch, KEY)["nll_given_condition"].values
+        np.testing.assert_allclose(scored, -own, rtol=1e-4)
+    with pytest.raises(ArgumentError, match="no targets to be told"):
+        build("maf", conditional=True)
+
+
+def test_linear_conditioners_reach_the_likelihood_of_the_best_gaussian() -> None:
+    """One affine layer without hidden units that bend: the fit of a Gaussian by maximum likelihood."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(200, 3)) @ np.array([[1.0, 0.5, 0.2], [0.0, 0.7, -0.4], [0.0, 0.0, 1.5]])
+    covariance = np.cov(x.T, bias=True)
+    best = 1.5 * (1 + math.log(2 * math.pi)) + 0.5 * np.linalg.slogdet(covariance)[1]
+    with jax.enable_x64(True):
+        rows = jnp.asarray(x - x.mean(axis=0))
+
+        # A triangular map is an autoregressive layer whose conditioner is linear; its shifts are those of x_<i.
+        def cost(layer: Triangular) -> jax.Array:
+            z, log_det = layer.inverse(rows)
+            return -(StandardNormal((3,)).log_prob(z) + log_det).mean()
+
+        @eqx.filter_jit
+        def step(layer: Triangular) -> Triangular:
+            return eqx.apply_updates(layer, jax.tree.map(lambda g: -0.2 * g, eqx.filter_grad(cost)(layer)))
+
+        layer = Triangular(3)
+        for _ in range(400):
+            layer = step(layer)
+        assert float(cost(layer)) == pytest.approx(best, abs=1e-4)
+
+
+def test_the_same_density_behind_a_standardising_or_logit_layer_gives_the_same_numbers() -> None:
+    x = jnp.asarray(np.random.default_rng(0).uniform(0.05, 0.95, size=(8, 3)), jnp.float32)
+    law = StandardNormal((3,))
+    plain = ScaleShift((3,), math.log(0.2), 0.5)
+    split = Chain([ScaleShift((3,), math.log(2.0), 1.0), ScaleShift((3,), math.log(0.1), 0.4)])
+    squares = np.square((np.asarray(x) - 0.5) / 0.2).sum(axis=1)
+    expected = -0.5 * squares - 3 * math.log(0.2 * math.sqrt(2 * math.pi))
+    for one in (plain, split):
+        z, log_det = one.inverse(x)
+        np.testing.assert_allclose(law.log_prob(z) + log_det, expected, rtol=1e-4)
+    # A uniform density, as the sigmoid of logistic codes: log-density 0 everywhere inside.
+    base = base_law(FlowConfig(base="logistic"), TABLE, KEY)
+    z, log_det = Sigmoid((3,)).inverse(x)
+    np.testing.assert_allclose(base.log_prob(z) + log_det, 0, atol=1e-5)
+
+
+def test_training_begins_with_moments_of_the_data() -> None:
+    data = cr.data.load("moons", n=200)
+    norm = cr.models.build("maf", data, **SMALL).bijection.layers.layers[-1]
+    assert isinstance(norm, ActNorm)
+    first = data.train.batch(np.arange(len(data.train))).x
+    np.testing.assert_allclose(norm.shift[-1], first.mean(axis=0), atol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_keeps_its_norms_and_is_shown_in_the_plane(tmp_path: Path) -> None:
+    data = cr.data.load("moons", n=200)
+    settings = {"batch": 32, "log_every": 5, "eval_every": 5, "save_every": 5}
+    run = cr.fit(cr.models.build("maf", data, **SMALL), data, run=tmp_path / "a", steps=5, **settings)
+    further = cr.fit(run.model, data, run=tmp_path / "a", steps=10, **settings)
+    before, after = (one.model.bijection.layers.layers[-1].shift for one in (run, further))
+    assert 0 < np.abs(after - before).max() < 0.05
+    pictures = run.model.pictures(data, KEY)
+    assert {"panel-data", "density", "warped-grid", "code-quantiles", "layer-volumes", "audit"} <= {
+        one.name for one in pictures
+    }
+
+
+def test_batch_norm_is_state_that_training_moves_and_judging_leaves() -> None:
+    model = build("realnvp", layers=2, width=8, norm="batch")
+    batch = Batch(jnp.asarray(3 * ROWS + 1))
+    _, _, moved = eqx.filter_jit(model.loss_and_state)(batch, KEY)
+    norms = [one for one in moved.bijection.layers if isinstance(one, BatchNorm)]
+    assert len(moved.state()) == len(norms) == 2
+    assert np.abs(norms[-1].running.mean - 0.3 * batch.x.mean(axis=0) / 3).max() < 0.1
+    judge = eqx.filter_jit(lambda m, x: m.log_prob(x))
+    np.testing.assert_allclose(judge(moved, batch.x[:4]), judge(moved, batch.x)[:4], rtol=1e-5)
+
+
+# ---------------------------------------------------------------------- densities without data
+
+
+def test_the_path_gradient_is_zero_where_flow_and_target_agree_and_the_plain_one_is_not() -> None:
+    def target(x: jax.Array) -> jax.Array:
+        return math.log(7.3) + StandardNormal((1,)).log_prob(x)
+
+    z = jax.random.normal(KEY, (64, 1))
+    found = {}
+    for kind in ("path", "total"):
+
+        @eqx.filter_jit
+        def both(layer: ScaleShift, kind: str = kind) -> tuple[jax.Array, ScaleShift]:
+            return eqx.filter_value_and_grad(
+                lambda one: reverse_divergence(one, StandardNormal((1,)), target, z, gradient=kind)
+            )(layer)
+
+        value, slope = both(ScaleShift((1,)))
+        assert float(value) == pytest.approx(-1.9878743, abs=1e-6)
+        found[kind] = max(abs(float(slope.log_scale[0])), abs(float(slope.shift[0])))
+    assert found["path"] < 1e-6
+    assert found["total"] > 1e-3
+    fit = fit_density(target, ScaleShift((1,)), key=KEY, steps=10, draws=500)
+    assert fit.log_partition == pytest.approx(1.9878743, abs=1e-5)
+    assert fit.effective_share == pytest.approx(1.0, abs=1e-4)
+    assert float(fit.expectation(lambda x: x[:, 0] ** 2)) == pytest.approx(1.0, abs=0.2)
+
+
+def test_reverse_divergence_seeks_one_of_two_modes_and_other_starts_disagree() -> None:
+    def target(x: jax.Array) -> jax.Array:
+        each = [-0.5 * jnp.square((x[:, 0] - at) / 0.5) for at in (-3.0, 3.0)]
+        return jnp.logaddexp(*each) + math.log(0.5 / (0.5 * math.sqrt(2 * math.pi)))
+
+    with pytest.warns(ChainruleWarning, match="nats apart: this divergence seeks modes"):
+        found = fit_density(
+            target, ScaleShift((1,)), key=jax.random.key(3), steps=600, lr=0.03, draws=500, starts=3
+        )
+    layer = found.bijection
+    assert isinstance(layer, ScaleShift)
+    assert abs(float(layer.shift[0])) == pytest.approx(3, abs=0.05)
+    assert float(jnp.exp(layer.log_scale[0])) == pytest.approx(0.5, abs=0.05)
+    assert float(found.losses[-60:].mean()) == pytest.approx(math.log(2), abs=0.02)
+
+
+def test_a_target_that_is_not_a_number_stops_the_fit_with_the_point() -> None:
+    def target(x: jax.Array) -> jax.Array:
+        return jnp.where(x[:, 0] > 2.0, jnp.nan, -jnp.square(x[:, 0]))
+
+    with pytest.raises(DivergedError, match=r"the target is nan at \[2\."):
+        fit_density(target, ScaleShift((1,)), key=KEY, steps=3, batch=512)

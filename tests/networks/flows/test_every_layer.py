@@ -1,0 +1,122 @@
+"""Every layer of vectors, both ways, under random parameters: inverse and change of volume in double precision.
+
+A new layer is one row of the table.
+"""
+
+from collections.abc import Callable, Iterator
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule.core.types import Array, Key
+from chainrule.networks.flows.autoregressive import Autoregressive, masked_autoregressive
+from chainrule.networks.flows.base import Bijection, Mapped
+from chainrule.networks.flows.chain import Chain, Frozen, Inverted, Reshaped
+from chainrule.networks.flows.couplings import Coupling, roles
+from chainrule.networks.flows.elementwise import LeakyReLU, ScaleShift, Sigmoid, Softplus
+from chainrule.networks.flows.linear import Householder, LULinear, Permutation, Triangular
+from chainrule.networks.flows.normalization import ActNorm, BatchNorm, RunningMoments
+from chainrule.networks.flows.planar import Planar, Radial
+from chainrule.networks.flows.synthesisers import Additive, Affine, CircularSpline, Gated, Spline, Synthesiser
+
+DRAWS, EXAMPLES, TOLD = 100, 3, 2
+SMALL = {"width": 6, "blocks": 1, "condition": TOLD}
+Make = Callable[[int, Key], Bijection]
+
+
+def coupled(size: int, key: Key, synthesiser: Synthesiser) -> Coupling:
+    return Coupling(
+        roles("alternate", size, 1, key)[0], synthesiser, width=6, depth=1, condition=TOLD, key=key
+    )
+
+
+ANY: dict[str, Make] = {
+    "scale and shift": lambda d, k: ScaleShift((d,)),
+    "sigmoid": lambda d, k: Sigmoid((d,)),
+    "logit": lambda d, k: Inverted(Sigmoid((d,))),
+    "softplus": lambda d, k: Softplus((d,)),
+    "leaky relu": lambda d, k: LeakyReLU((d,)),
+    "permutation": lambda d, k: Permutation.random(d, k),
+    "triangular": lambda d, k: Triangular(d),
+    "lu": lambda d, k: LULinear.rotation(d, k),
+    "householder": lambda d, k: Householder(d, 2, k),
+    "planar": lambda d, k: Planar(d, k),
+    "radial": lambda d, k: Radial(d, k),
+    "actnorm": lambda d, k: ActNorm((d,)),
+    "batch norm": lambda d, k: BatchNorm((d,)),
+    "affine autoregressive": lambda d, k: Autoregressive(d, Affine(2.0), key=k, **SMALL),
+    "gated autoregressive": lambda d, k: Autoregressive(d, Gated(), key=k, **SMALL),
+    "masked spline": lambda d, k: masked_autoregressive(d, Spline(4), key=k, **SMALL),
+    "chain": lambda d, k: Frozen(Chain([Permutation.reversal(d), Reshaped(Triangular(d), (d,))])),
+}
+SEVERAL: dict[str, Make] = {
+    "affine coupling": lambda d, k: coupled(d, k, Affine(2.0)),
+    "additive coupling": lambda d, k: coupled(d, k, Additive()),
+    "spline coupling": lambda d, k: coupled(d, k, Spline(4)),
+    "circular spline coupling": lambda d, k: coupled(d, k, CircularSpline(4)),
+}
+SIZES = (5, 1, 2, 8)
+ALSO_QUICK = (("affine autoregressive", 1), ("planar", 1))
+
+
+def cases() -> Iterator[object]:
+    for name, make in {**ANY, **SEVERAL}.items():
+        for size in SIZES:
+            if size > 1 or name in ANY:
+                quick = size == SIZES[0] or (name, size) in ALSO_QUICK
+                marks = [] if quick else [pytest.mark.slow]
+                yield pytest.param(make, size, id=f"{name}-{size}", marks=marks)
+
+
+def shaken(layer: Bijection, key: Key) -> Bijection:
+    """The layer with random parameters, variances positive."""
+    arrays, rest = eqx.partition(layer, eqx.is_inexact_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    keys = jax.random.split(key, len(leaves))
+    moved = [leaf + 0.5 * jax.random.normal(k, leaf.shape) for leaf, k in zip(leaves, keys, strict=True)]
+    return jax.tree.map(
+        lambda node: (
+            RunningMoments(node.mean, jnp.abs(node.variance) + 0.1)
+            if isinstance(node, RunningMoments)
+            else node
+        ),
+        eqx.combine(jax.tree.unflatten(structure, moved), rest),
+        is_leaf=lambda node: isinstance(node, RunningMoments),
+    )
+
+
+@pytest.mark.parametrize(("make", "size"), list(cases()))
+def test_inverse_and_volume_are_right_both_ways_for_random_parameters(make: Make, size: int) -> None:
+    with jax.enable_x64(True):
+
+        def errors(key: Key) -> Array:
+            for_layer, for_noise, for_codes, for_told = jax.random.split(key, 4)
+            layer = shaken(make(size, for_layer), for_noise)
+            z = jax.random.normal(for_codes, (EXAMPLES, size))
+            if isinstance(layer, Inverted) and isinstance(layer.layer, Sigmoid):
+                z = jax.nn.sigmoid(z)
+            told = jax.random.normal(for_told, (EXAMPLES, TOLD))
+            x, volume = layer.forward(z, told)
+            back, volume_back = layer.inverse(x, told)
+
+            def one(way: Callable[..., Mapped], row: Array, given: Array) -> Array:
+                jacobian = jax.jacfwd(lambda r: way(r[None], given[None])[0][0])(row)
+                return jnp.linalg.slogdet(jacobian)[1]
+
+            forward = jax.vmap(lambda r, g: one(layer.forward, r, g))(z, told)
+            inverse = jax.vmap(lambda r, g: one(layer.inverse, r, g))(x, told)
+            return jnp.stack(
+                [
+                    jnp.abs(back - z).max(),
+                    jnp.abs(volume - forward).max(),
+                    jnp.abs(volume_back - inverse).max(),
+                    jnp.abs(volume + volume_back).max(),
+                ]
+            )
+
+        keys = jax.random.split(jax.random.key(0), DRAWS)
+        worst = np.asarray(jax.jit(jax.vmap(errors))(keys)).max(axis=0)
+    assert (worst < 1e-9).all(), worst
