@@ -1,5 +1,6 @@
 """Integrators of differential equations: order, adaptive steps, both directions, trees."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -44,3 +45,19 @@ def test_what_cannot_be_solved_is_told() -> None:
     assert not bool(few.reached)
     with pytest.raises(ArgumentError, match="at least one step"):
         runge_kutta(spring, BEGIN, START, END, 0)
+
+
+def test_adaptive_steps_can_be_differentiated_in_both_modes() -> None:
+    """The end of x' = a x from 1 is exp(2 a), with slope 2 exp(2 a)."""
+
+    def end(a: jax.Array) -> jax.Array:
+        found = dormand_prince(
+            lambda t, x: a * x, jnp.ones(()), START, END, rtol=1e-6, atol=1e-6, most=100, differentiable=True
+        )
+        return found.y
+
+    a = jnp.asarray(0.3)
+    plain = dormand_prince(lambda t, x: 0.3 * x, jnp.ones(()), START, END, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(jax.jit(end)(a), plain.y, rtol=1e-6)
+    for mode in (jax.jacfwd, jax.jacrev):
+        np.testing.assert_allclose(jax.jit(mode(end))(a), 2 * np.exp(0.6), rtol=1e-4)

@@ -44,9 +44,10 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     (texts: how far windows are apart), positive=CLASS (two classes: the one that is looked for; unless told the
     second), top=3 (classes: how often the true one is among the three likeliest; top=2,3 for several), calibrated=true
     (classes: how far probabilities can be trusted at a temperature fitted on the validation examples), k=5000 (models
-    with a latent variable: codes by which the likelihood of an example is estimated; 100 unless told), samples=500
-    (models that draw examples: how many are compared with real ones; unless told as many as are held out, 1000 at
-    most), lora=RUN or lora=FILE.safetensors (adapters of other runs to judge it with, lora_strength=1 times), runs=DIR.
+    with a latent variable: codes by which the likelihood of an example is estimated, 100 unless told; flows of data
+    with levels: draws of the noise between these for a tighter bound), samples=500 (models that draw examples: how many
+    are compared with real ones; unless told as many as are held out, 1000 at most), lora=RUN or lora=FILE.safetensors
+    (adapters of other runs to judge it with, lora_strength=1 times), runs=DIR.
     """
     from chainrule.cli.adapters import with_adapters
     from chainrule.cli.arguments import parse, take

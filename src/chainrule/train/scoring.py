@@ -96,7 +96,10 @@ class Evaluation:
     temperature: float | None = None
     """Classes: a temperature at which probabilities are judged too."""
     k: int | None = None
-    """Latent variables: codes by which the likelihood of an example is estimated; 100 unless given."""
+    """Latent variables: codes by which the likelihood of an example is estimated; 100 unless given.
+
+    Densities of data with levels: draws of the noise between these; one unless given.
+    """
     samples: int | None = None
     """Models that sample: examples they draw to be compared with real ones; as many as suit the data unless given."""
 

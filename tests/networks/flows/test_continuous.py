@@ -54,7 +54,7 @@ def test_above_the_exact_number_of_entries_training_has_the_trace_right_on_avera
     assert abs(float(volumes.mean()) + np.trace(a)) < 4 * error
 
 
-@pytest.mark.parametrize("size", [2, EXACT + 1])
+@pytest.mark.parametrize("size", [2, pytest.param(EXACT + 1, marks=pytest.mark.slow)])
 def test_both_gradients_of_training_are_those_of_the_exact_solution(size: int) -> None:
     """Of many equal steps and of the adjoint equation, in all that the loss depends on."""
     with jax.enable_x64(True):

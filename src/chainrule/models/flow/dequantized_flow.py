@@ -90,6 +90,10 @@ class DequantizedFlow(
         """The code of each example, without noise."""
         return self.flow.encode(x, condition)
 
+    def codes(self, x: Array, condition: Any = None) -> list[Array]:
+        """The codes of each example on all scales, without noise."""
+        return self.flow.codes(x, condition)
+
     def decode(self, z: Any, condition: Any = None) -> Array:
         """The example of each code."""
         return self.flow.decode(z, condition)

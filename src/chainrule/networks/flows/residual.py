@@ -15,7 +15,7 @@ Reference: Chen, Behrmann, Duvenaud and Jacobsen, Residual flows for invertible 
 
 import math
 from collections.abc import Callable
-from typing import Self, TypeAlias, final
+from typing import TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -51,12 +51,9 @@ class ContractiveResidual(Bijection):
 
     network: Contraction
     shape: tuple[int, ...] = eqx.field(static=True)
-    name: str = eqx.field(static=True)
-    """What it is called where it is no longer a contraction."""
 
-    def __init__(self, shape: tuple[int, ...], network: Contraction, name: str = "a residual layer") -> None:
+    def __init__(self, shape: tuple[int, ...], network: Contraction) -> None:
         self.shape, self.network = event_shape("ContractiveResidual", shape), network
-        self.name = name
 
     @property
     def passes(self) -> Passes:
@@ -81,19 +78,6 @@ class ContractiveResidual(Bijection):
             return self.inverse(x, condition)
         g = self._network(condition)
         return Mapped(x + g(x), log_det_estimate(g, x, key))
-
-    def trained_inverse(self, x: Events, condition: Conditions, key: Key) -> tuple[Mapped, Self]:
-        """With the norms of the network followed on; training stops where they show that distances grow."""
-        network = self.network.moved()
-        grown = jax.lax.stop_gradient(self.network.stretch(network.estimates))
-        mapped = self.inverse_estimate(x, condition, key)
-        checked = eqx.error_if(
-            mapped.value,
-            grown >= 1,
-            f"{self.name} stretches distances by 1 or more and need not have an inverse: "
-            "train with a smaller learning rate, or a smaller coefficient=",
-        )
-        return mapped._replace(value=checked), eqx.tree_at(lambda layer: layer.network, self, network)
 
     def _network(self, condition: Conditions) -> Network:
         return lambda x: self.network(x, condition)

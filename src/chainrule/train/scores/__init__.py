@@ -18,7 +18,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.splits import Subset
 from chainrule.data.text.packing import Packed
 from chainrule.data.text.windows import Windows
-from chainrule.models.protocol import HasLatents, Model
+from chainrule.models.protocol import HasDensity, HasLatents, Model
 from chainrule.train.generation.drawing import can_be_judged
 from chainrule.train.scoring import Evaluation, Judged, Metric, Score, Scores
 
@@ -83,8 +83,12 @@ def score(
         )
     if k is not None and k < 2:
         raise ArgumentError(f"k={k}: at least two codes of each example are needed")
-    if k is not None and not isinstance(model, HasLatents):
-        raise ArgumentError(f"k={k}: only models with a latent variable are judged by codes drawn from it")
+    noisy = isinstance(model, HasDensity) and bool(data.schema.levels)
+    if k is not None and not isinstance(model, HasLatents) and not noisy:
+        raise ArgumentError(
+            f"k={k}: only models with a latent variable are judged by codes drawn from it, and densities of data with "
+            "levels by draws of the noise between these"
+        )
     target = targets.of(data.schema)
     of_classes = target.one_class and any(one.suits(target) for one in chosen)
     if positive is not None and not of_classes:

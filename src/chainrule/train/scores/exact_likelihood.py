@@ -10,6 +10,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import HasDensity, HasLogProb
 from chainrule.networks import units
+from chainrule.networks.flows.dequantization import dequantized_bound
 from chainrule.train.evaluation import over
 from chainrule.train.scores import documents, text
 from chainrule.train.scoring import Evaluation, Metric, Score, mean
@@ -47,8 +48,21 @@ def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     if not noisy:
         return likelihood(found, data)
     # The mean over the noise of a logarithm is no more than the logarithm of the mean, the probability of the level.
-    bounds = likelihood(found, data, "bound")
-    return {f"{name}_bound": replace(one, unit=f"{one.unit}, dequantised") for name, one in bounds.items()}
+    bounds = _dequantised(found, data, "bound", "bound")
+    draws = evaluation.k or 1
+    if draws == 1:
+        return bounds
+
+    def weighted(model: Any, batch: Batch, key: Key) -> Array:
+        return dequantized_bound(model.log_prob, data.schema, batch.x, key, draws)
+
+    tighter = over("likelihood by more noise", weighted, model, evaluation.split, evaluation.key)
+    return bounds | _dequantised(tighter, data, "weighted_bound", f"bound, k={draws:,} draws of noise")
+
+
+def _dequantised(log_prob: np.ndarray, data: Data, name: str, kind: str) -> dict[str, Metric]:
+    found = likelihood(log_prob, data, kind)
+    return {f"{what}_{name}": replace(one, unit=f"{one.unit}, dequantised") for what, one in found.items()}
 
 
 score = Score("The likelihood of the examples.", _applies, _measure, order=20)

@@ -12,15 +12,15 @@ entry = Entry(
     kinds=("image",),
     targets=("none", "class", "labels", "value"),
     data="digits",
-    toy={"depth": 2, "levels": 1, "width": 8},
+    toy={"depth": 2, "levels": 1, "width": 8, "noise_width": 4},
     toy_data="digits",
     citation="Kingma and Dhariwal, Glow: generative flow with invertible 1x1 convolutions, NeurIPS 2018",
     suited=suited,
     started=begun,
     training={
         "batch": 64,
-        "epochs": 80,
-        "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.01, "clip": 1.0},
+        "epochs": 50,
+        "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.01, "clip": 100.0},
         "schedule": {"name": "cosine", "warmup": 100},
     },
 )

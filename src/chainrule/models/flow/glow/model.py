@@ -22,6 +22,8 @@ from chainrule.networks.flows.one_by_one import DenseOneByOne, OneByOne
 from chainrule.networks.flows.squeeze import check_sides
 from chainrule.networks.flows.stacked import Stacked
 
+_FEW_LEVELS = 32
+
 
 @final
 class GlowConfig(FlowConfig):
@@ -49,8 +51,11 @@ class GlowConfig(FlowConfig):
     noise_width: int = Field(32, ge=1, description="dequantization=variational: channels within its networks")
 
 
-def suited(config: GlowConfig, schema: Schema, examples: int | None) -> dict[str, int]:
-    """Sizes as published for such images, fewer steps for small ones, and as many levels as their sides allow."""
+def suited(config: GlowConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
+    """Sizes as published for such images, fewer steps for small ones, and as many levels as their sides allow.
+
+    Noise between few levels is wide, and worth learning.
+    """
     del config, examples
     if len(schema.shape) != 3:
         return {}
@@ -64,7 +69,7 @@ def suited(config: GlowConfig, schema: Schema, examples: int | None) -> dict[str
     halved = math.gcd(*sides)
     while sizes["levels"] > 1 and halved % 2 ** sizes["levels"]:
         sizes["levels"] -= 1
-    return sizes
+    return {**sizes, "dequantization": "variational" if 0 < schema.levels <= _FEW_LEVELS else "uniform"}
 
 
 def build(config: GlowConfig, schema: Schema, key: Key) -> FlowModel | DequantizedFlow:

@@ -49,7 +49,7 @@ def build(config: ResidualFlowConfig, schema: Schema, key: Key) -> FlowModel:
 
 def _blocks(config: ResidualFlowConfig, shape: tuple[int, ...], features: int, key: Key) -> Chain:
     layers: list[Bijection] = []
-    for number, k in enumerate(jax.random.split(key, config.blocks), 1):
+    for k in jax.random.split(key, config.blocks):
         network = Contraction(
             shape,
             width=config.width,
@@ -58,7 +58,7 @@ def _blocks(config: ResidualFlowConfig, shape: tuple[int, ...], features: int, k
             features=features,
             key=k,
         )
-        layers += [ContractiveResidual(shape, network, name=f"block {number}"), ActNorm(shape)]
+        layers += [ContractiveResidual(shape, network), ActNorm(shape)]
     return Chain(layers)
 
 
