@@ -22,7 +22,7 @@ from chainrule.probability.transport import (
     sinkhorn,
     unbalanced,
 )
-from chainrule.probability.transport.entropic.kernel import _in_one_pass, _one_by_one
+from chainrule.probability.transport.entropic import kernel
 
 A, B = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
 SQUARES = np.array([[(i - j) ** 2 for j in range(3)] for i in range(3)], float)
@@ -111,19 +111,25 @@ def test_every_way_of_solving_finds_the_same_plan(eps: float) -> None:
     assert int(sinkhorn(None, None, COST, eps).iterations) < int(plain.iterations) / 2
 
 
-def test_a_large_kernel_read_once_gives_what_two_products_give() -> None:
-    kernel, right = np.random.default_rng(1).uniform(size=(101, 2**13)), np.linspace(0, 1, 2**13)
+def test_a_large_matrix_taken_some_rows_at_a_time_gives_the_same_sums_and_slopes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What processors do with large matrices, here with a small one."""
 
-    def weigh(sums: jax.Array, a: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return sums / 2, a / sums
+    def solved(cost: Any) -> Any:
+        found = sinkhorn(None, None, cost, 0.5)
+        return found.value, found.cost, found.iterations
 
-    rows = (jnp.linspace(1, 2, 101),)
-    ways = [
-        jax.jit(lambda kernel, right, one=one: one(kernel, right, weigh, rows))(kernel, right)
-        for one in (_in_one_pass, _one_by_one)
-    ]
-    for once, twice in zip(*ways, strict=True):
-        np.testing.assert_allclose(once, twice, rtol=1e-12)
+    one = jax.jit(lambda c: (solved(c), jax.grad(lambda c: solved(c)[0])(c)))(COST)
+    monkeypatch.setattr(kernel, "_LARGE", 100)
+    monkeypatch.setattr(kernel, "_CACHED", 100)
+    assert kernel._block_rows(*COST.shape) == 4
+    assert kernel._block_rows(31, 24) == 31  # no size divides it
+    jax.clear_caches()
+    other = jax.jit(lambda c: (solved(c), jax.grad(lambda c: solved(c)[0])(c)))(COST)
+    jax.clear_caches()
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-14)
 
 
 def test_intervals_hold_the_exact_cost_and_shrink_with_eps() -> None:

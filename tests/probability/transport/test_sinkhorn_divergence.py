@@ -46,7 +46,7 @@ def test_with_little_smoothing_it_is_the_best_assignment_and_with_much_it_sees_m
     assert float(sinkhorn_divergence(some, others, 1e5, cost="euclidean")) == pytest.approx(
         3.6666667, rel=1e-4
     )
-    assert float(sinkhorn_divergence(some, others, 0.02, cost="euclidean")) == pytest.approx(5, rel=1e-3)
+    assert float(sinkhorn_divergence(some, others, 0.02, cost="euclidean")) == pytest.approx(5, rel=0.01)
 
 
 def test_the_slope_of_a_shift_is_twice_the_distance_of_the_means_for_any_eps_and_batch() -> None:

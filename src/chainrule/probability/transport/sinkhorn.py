@@ -103,11 +103,11 @@ def as_costs(where: str, cost: Any) -> Costs:
             f"{where}(cost): a matrix of costs has two axes, not shape {matrix.shape}",
             remedy="make one of two sets of points: cost_matrix(x, y), or point_costs(x, y) where it would be large",
         )
-    needed, free = 3 * matrix.size * matrix.dtype.itemsize, machine.memory()
+    needed, free = 2 * matrix.size * matrix.dtype.itemsize, machine.memory()
     if needed > free:
         block = max(1, free // (12 * matrix.shape[1] * matrix.dtype.itemsize))
         raise ArgumentError(
-            f"{where}(cost): {matrix.shape[0]:,} x {matrix.shape[1]:,} costs and their kernel take "
+            f"{where}(cost): {matrix.shape[0]:,} x {matrix.shape[1]:,} costs and as much again take "
             f"{memory_size(needed)}, and this machine has {memory_size(free)}",
             remedy=f"give points instead of the matrix: cost=point_costs(x, y, block={block})",
         )

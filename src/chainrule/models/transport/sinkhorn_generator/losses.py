@@ -11,7 +11,7 @@ from chainrule.probability.transport.entropic.costs import Problem
 from chainrule.probability.transport.entropic.iteration import DEPTH, Limits
 from chainrule.probability.transport.entropic.kernel import CostMatrix
 from chainrule.probability.transport.entropic.marginals import Balanced
-from chainrule.probability.transport.entropic.solving import Solved, solved, solved_with_itself, tolerance_of
+from chainrule.probability.transport.entropic.solving import Solved, solved, solved_with_itself
 
 _MOST = 500
 """Iterations of a solver within a step of training."""
@@ -70,7 +70,7 @@ def _even(x: Rows) -> Float[Array, " some"]:
 
 
 def _limits(x: Rows) -> Limits:
-    return Limits(tolerance_of(x.dtype), _MOST)
+    return Limits(1e-3 if x.dtype == jnp.float32 else 1e-9, _MOST)
 
 
 __all__ = ["Distance", "divergence", "entropic", "mean_cost", "sliced"]

@@ -131,40 +131,12 @@ def soft_minimum(costs: Costs, g: Array, b: Array, eps: Any) -> Float[Array, " s
     return found
 
 
-def log_sweep(
-    costs: Costs, problem: Problem, eps: Any
-) -> Callable[[Float[Array, " others"]], tuple[Float[Array, " some"], Float[Array, " others"]]]:
-    """A sweep in the log domain that looks at every pair once and takes one exponential of it.
-
-    Rows are normalised by their largest term; what that leaves is also what columns add up. A column whose terms all
-    vanish moves as far as floating-point numbers can tell.
-    """
-    least = jnp.finfo(costs.dtype).tiny
-
-    def sweep(g: Array) -> tuple[Array, Array]:
-        def block(matrix: Array, rows: tuple[Array, ...], sums: Array) -> tuple[Array, Array]:
-            (a,) = rows
-            scaled = (g[None] - matrix) / eps
-            top = scaled.max(axis=1)
-            terms = jnp.exp(scaled - top[:, None])
-            sizes = terms @ problem.b
-            right = -eps * (top + jnp.log(sizes))
-            f = problem.marginals.damped(right, eps)
-            return sums + (a * jnp.exp((f - right) / eps) / sizes) @ terms, f
-
-        sums, f = costs.by_rows(block, (problem.a,), jnp.zeros_like(g))
-        return f, problem.marginals.damped(g - eps * jnp.log(jnp.maximum(sums, least)), eps)
-
-    return sweep
-
-
 __all__ = [
     "Costs",
     "Problem",
     "Totals",
     "beginning",
     "dual_value",
-    "log_sweep",
     "plan_mass",
     "soft_minimum",
     "totals",

@@ -124,13 +124,16 @@ def _moved(kernel: Array, problem: Problem, rows: Array, columns: Array) -> tupl
 def _schur(shared: Array, free: Array, square: Array, right: Array) -> Array:
     """Solution of `(1 - λ² SᵀS + w wᵀ) y = right`, differentiable to every order."""
 
+    # Where a plan is all but a permutation, rounding leaves nothing of some eigenvalues; what they multiply is small.
+    ridge = 1 + 100 * jnp.finfo(right.dtype).eps
+
     def product(y: Array) -> Array:
-        return y - square * (shared.T @ (shared @ y)) + free * (free @ y)
+        return ridge * y - square * (shared.T @ (shared @ y)) + free * (free @ y)
 
     def solve(product: Any, right: Array) -> Array:
         if len(right) > _DIRECT:
             return jax.scipy.sparse.linalg.cg(product, right, tol=10 * jnp.finfo(right.dtype).eps)[0]
-        matrix = jnp.eye(len(right), dtype=right.dtype) - square * (shared.T @ shared)
+        matrix = ridge * jnp.eye(len(right), dtype=right.dtype) - square * (shared.T @ shared)
         return cho_solve(cho_factor(matrix + free[:, None] * free[None]), right)
 
     return jax.lax.custom_linear_solve(product, right, solve, symmetric=True)

@@ -9,7 +9,7 @@ c-transforms and later because their sums are right, and that entry is large wha
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from chainrule.core.types import Array, Float
 from chainrule.probability.transport.entropic.costs import Block, Costs, Problem, beginning
 from chainrule.probability.transport.entropic.iteration import Limits, State, Sweep
+from chainrule.probability.transport.entropic.log_domain import solve_by_sweeps
 from chainrule.probability.transport.entropic.stages import solve_in_stages
 
 _FAR = 40.0
@@ -24,12 +25,9 @@ _FAR = 40.0
 _TOP = 60.0
 """Largest exponent: entries of the kernel stay finite, and so do sums of them."""
 _CACHED = 2**18
-"""Entries of a block of rows that stay in a core's cache between the two products."""
+"""Entries of a block of rows that stay in a core's cache."""
 _LARGE = 2**22
-"""Entries of a kernel that does not stay there anyhow."""
-
-Weigh: TypeAlias = Callable[..., tuple[Array, Array]]
-"""From sums of rows, and what else is known of rows, to what is found for them and their weights in sums of columns."""
+"""Entries of a matrix that is taken in blocks."""
 
 
 @final
@@ -49,15 +47,28 @@ class CostMatrix(Costs):
         return self.matrix.dtype
 
     def by_rows(self, block: Block, rows: tuple[Array, ...], start: Any) -> tuple[Any, Any]:
-        """All rows at once."""
-        return block(self.matrix, rows, start)
+        """All rows at once, or on processors as many at a time as stay in their cache where a matrix is large."""
+        size = _block_rows(*self.shape)
+        if size == self.shape[0]:
+            return block(self.matrix, rows, start)
+
+        @jax.checkpoint
+        def step(sums: Any, some: Any) -> tuple[Any, Any]:
+            matrix, own = some
+            return block(matrix, own, sums)
+
+        cut = jax.tree.map(lambda of: of.reshape(-1, size, *of.shape[1:]), (self.matrix, rows))
+        sums, found = jax.lax.scan(step, start, cut)
+        return sums, jax.tree.map(lambda of: of.reshape(-1, *of.shape[2:]), found)
 
     def transposed(self) -> "CostMatrix":
         """The transposed matrix."""
         return CostMatrix(self.matrix.T)
 
     def solve(self, problem: Problem, limits: Limits, depth: int) -> State:
-        """By products with a kernel."""
+        """By products with a kernel, unless the matrix is large."""
+        if _block_rows(*self.shape) < self.shape[0]:
+            return solve_by_sweeps(self, problem, limits, depth)
         return solve_by_kernel(self.matrix, problem, limits, depth)
 
     def turn(self, problem: Problem) -> tuple[Float[Array, " some"], Callable[[Array], Array]]:
@@ -101,56 +112,22 @@ def kernel_sweep(kernel: Array, f: Array, g: Array, problem: Problem, eps: Any) 
     """A sweep by two products with the kernel at potentials f and g."""
     marginals, least = problem.marginals, jnp.finfo(kernel.dtype).tiny
 
-    def weigh(sums: Array, f: Array, a: Array) -> tuple[Array, Array]:
-        moved = marginals.damped(f - eps * jnp.log(jnp.maximum(sums, least)), eps)
-        return moved, a * jnp.exp((moved - f) / eps)
-
     def sweep(now: Array) -> tuple[Array, Array]:
-        moved, columns = _both_products(kernel, problem.b * jnp.exp((now - g) / eps), weigh, (f, problem.a))
+        rows = kernel @ (problem.b * jnp.exp((now - g) / eps))
+        moved = marginals.damped(f - eps * jnp.log(jnp.maximum(rows, least)), eps)
+        columns = (problem.a * jnp.exp((moved - f) / eps)) @ kernel
         return moved, marginals.damped(g - eps * jnp.log(jnp.maximum(columns, least)), eps)
 
     return sweep
 
 
-def _both_products(
-    kernel: Array, right: Array, weigh: Weigh, rows: tuple[Array, ...]
-) -> tuple[Float[Array, " some"], Float[Array, " others"]]:
-    """What is found for rows from `kernel @ right`, and the sums of columns by the weights that follow from it.
-
-    A row needs its own sum only. So processors read a large kernel once, some rows at a time, while accelerators take
-    one product after the other.
-    """
-    if kernel.size < _LARGE:
-        return _one_by_one(kernel, right, weigh, rows)
-    return jax.lax.platform_dependent(
-        kernel,
-        right,
-        *rows,
-        cpu=lambda kernel, right, *rows: _in_one_pass(kernel, right, weigh, rows),
-        default=lambda kernel, right, *rows: _one_by_one(kernel, right, weigh, rows),
-    )
-
-
-def _one_by_one(kernel: Array, right: Array, weigh: Weigh, rows: tuple[Array, ...]) -> tuple[Array, Array]:
-    found, weights = weigh(kernel @ right, *rows)
-    return found, weights @ kernel
-
-
-def _in_one_pass(kernel: Array, right: Array, weigh: Weigh, rows: tuple[Array, ...]) -> tuple[Array, Array]:
-    count, across = kernel.shape
-    size = max(1, _CACHED // across)
-
-    def block(number: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        found, columns = carry
-        start = jnp.minimum(number * size, count - size)  # the last block overlaps the one before
-        part = jax.lax.dynamic_slice_in_dim(kernel, start, size)
-        own = [jax.lax.dynamic_slice_in_dim(row, start, size) for row in rows]
-        moved, weights = weigh(part @ right, *own)
-        fresh = jnp.where(start + jnp.arange(size) >= number * size, weights, 0.0)
-        return jax.lax.dynamic_update_slice_in_dim(found, moved, start, 0), columns + fresh @ part
-
-    nothing = (jnp.zeros_like(rows[0]), jnp.zeros_like(right))
-    return jax.lax.fori_loop(0, -(-count // size), block, nothing)
+def _block_rows(count: int, across: int) -> int:
+    """Rows that are taken at a time: all, except of a large matrix on a processor."""
+    if count * across < _LARGE or jax.default_backend() != "cpu":
+        return count
+    fitting = max(1, _CACHED // across)
+    sizes = (*range(fitting, max(1, fitting // 8), -1), *range(fitting + 1, 4 * fitting))
+    return next((size for size in sizes if count % size == 0), count)
 
 
 __all__ = ["CostMatrix", "kernel_sweep", "solve_by_kernel"]

@@ -17,16 +17,9 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import memory_size
 from chainrule.core.types import Array, Float
 from chainrule.probability.transport.costs import Pairwise, pairwise, two_sets
-from chainrule.probability.transport.entropic.costs import (
-    Block,
-    Costs,
-    Problem,
-    beginning,
-    log_sweep,
-    soft_minimum,
-)
-from chainrule.probability.transport.entropic.iteration import Limits, State, Sweep
-from chainrule.probability.transport.entropic.stages import solve_in_stages
+from chainrule.probability.transport.entropic.costs import Block, Costs, Problem, soft_minimum
+from chainrule.probability.transport.entropic.iteration import Limits, State
+from chainrule.probability.transport.entropic.log_domain import solve_by_sweeps
 
 _CACHED = 2**19
 """Pairs of a block where none is given: a few arrays of so many numbers stay in a core's cache."""
@@ -134,16 +127,4 @@ class PointCosts(Costs):
         return self.costs_of(self.x)
 
 
-def solve_by_sweeps(costs: Costs, problem: Problem, limits: Limits, depth: int) -> State:
-    """Potentials of the best plan by sweeps in the log domain."""
-
-    def sweep_at(f: Array, g: Array, eps: Array) -> tuple[Sweep, Callable[[Array, Array], Array]]:
-        del f, g
-        return log_sweep(costs, problem, eps), lambda f, g: jnp.asarray(True)
-
-    g, mean = beginning(costs)
-    f = jnp.zeros(costs.shape[0], costs.dtype)
-    return solve_in_stages(problem, limits, depth, sweep_at, f, g, mean)
-
-
-__all__ = ["PointCosts", "point_costs", "solve_by_sweeps"]
+__all__ = ["PointCosts", "point_costs"]

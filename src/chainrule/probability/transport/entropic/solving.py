@@ -16,7 +16,7 @@ from chainrule.probability.transport.entropic.costs import (
 )
 from chainrule.probability.transport.entropic.derivatives import unrolled, value_at
 from chainrule.probability.transport.entropic.iteration import Limits, State
-from chainrule.probability.transport.entropic.points import solve_by_sweeps
+from chainrule.probability.transport.entropic.log_domain import solve_by_sweeps
 
 
 class Solved(NamedTuple):
@@ -46,18 +46,13 @@ def found(costs: Costs, problem: Problem, limits: Limits, depth: int, form: str 
         if form == "log"
         else costs.solve(problem, limits, depth)
     )
+
+    def extended() -> Array:
+        left = soft_minimum(costs.transposed(), state.f, problem.a, problem.eps)
+        return jnp.where(problem.b > 0, state.g, problem.marginals.damped(left, problem.eps))
+
     # Points without weight get the potential that those with weight leave to them.
-    turned = costs.transposed()
-    extended = jax.lax.cond(
-        (problem.b > 0).all(),
-        lambda: state.g,
-        lambda: jnp.where(
-            problem.b > 0,
-            state.g,
-            problem.marginals.damped(soft_minimum(turned, state.f, problem.a, problem.eps), problem.eps),
-        ),
-    )
-    return state._replace(g=extended)
+    return state._replace(g=jax.lax.cond((problem.b > 0).all(), lambda: state.g, extended))
 
 
 @partial(jax.jit, static_argnames=("depth", "form"))
