@@ -11,7 +11,7 @@ GUIDES = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["divergences.md", "gaussian.md", "probability.md"])
+@pytest.mark.parametrize("name", ["divergences.md", "gaussian.md", "probability.md", "transport.md"])
 def test_the_guide_runs_and_prints_what_it_says(name: str, tmp_path: Path) -> None:
     text = (GUIDES / name).read_text(encoding="utf-8")
     blocks = re.findall(r"```(python|text)\n(.*?)```", text, flags=re.DOTALL)

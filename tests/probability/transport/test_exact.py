@@ -1,6 +1,8 @@
 """Exact transport: known answers, three solvers against each other and POT, certificates, derivatives, refusals."""
 
+import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -85,7 +87,7 @@ def test_its_derivatives_are_plan_and_potentials_in_both_modes() -> None:
     a, b, cost = problem(3, 5, 6)
     found = exact(a, b, cost)
 
-    def value(a: jax.Array, b: jax.Array, cost: jax.Array) -> jax.Array:
+    def value(a: Any, b: Any, cost: Any) -> jax.Array:
         return exact(a, b, cost).cost
 
     arguments = tuple(jnp.asarray(one) for one in (a, b, cost))
@@ -131,8 +133,6 @@ def test_wasserstein_takes_the_root_and_sees_a_shift_as_it_is() -> None:
 
 
 def test_too_many_costs_come_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setattr(sys.modules["chainrule.probability.transport.exact"], "_ENTRIES", 8)
     with pytest.warns(ChainruleWarning, match="3 x 3 costs.*sinkhorn"):
         exact(A, B, STEPS)

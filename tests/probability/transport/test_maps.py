@@ -95,7 +95,7 @@ def test_the_barycentric_map_of_a_permutation_is_the_permutation() -> None:
     plan = exact(even, even, cost_matrix(X, Y)).plan
     np.testing.assert_allclose(barycentric_map(plan, Y), Y[np.asarray(monge(X, Y).targets)], atol=1e-12)
     np.testing.assert_array_equal(top_matches(plan).columns[:, 0], monge(X, Y).targets)
-    np.testing.assert_allclose(top_matches(plan, 2).shares, [[1, 0]] * 9, atol=1e-12)
+    np.testing.assert_allclose(top_matches(plan, 2).shares, np.tile([1.0, 0.0], (9, 1)), atol=1e-12)
 
 
 def test_labels_follow_the_mass() -> None:

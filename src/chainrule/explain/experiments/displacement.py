@@ -52,8 +52,7 @@ def run(settings: DisplacementSettings, listener: Listener) -> Outcome:
     if bool(settings.image) != bool(settings.reference):
         raise ArgumentError("displacement: two images are needed", remedy="image=a.png reference=b.jpg")
     x, y = (_points(name, settings) for name in (settings.data, settings.against))
-    even = [np.full(len(one), 1 / len(one)) for one in (x, y)]
-    plan = exact(*even, cost_matrix(x, y))
+    plan = exact(np.full(len(x), 1 / len(x)), np.full(len(y), 1 / len(y)), cost_matrix(x, y))
     listener(f"plan of {len(x)} and {len(y)} points: {float(plan.cost):.5g}")
     moments = np.linspace(0, 1, settings.frames)
     distances = _distances(x, y, plan)

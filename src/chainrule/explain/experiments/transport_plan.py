@@ -228,7 +228,7 @@ def _slackness(room: np.ndarray, best: ExactTransport) -> Scatter:
 
 def _quantiles(a: np.ndarray, b: np.ndarray, positions: list[np.ndarray]) -> Lines:
     """Both quantile functions as steps over the levels of the monotone coupling."""
-    rows, columns, mass = (np.asarray(one) for one in monotone_coupling(*positions, a, b))
+    rows, columns, mass = (np.asarray(one) for one in monotone_coupling(positions[0], positions[1], a, b))
     levels = np.concatenate([[0.0], np.cumsum(mass)])
     over = np.repeat(levels, 2)[1:-1]
     steps = {

@@ -35,12 +35,13 @@ def histogram_profile(
     square = np.einsum("si,ij,sj->s", a - b, kernel, a - b)
     places = np.broadcast_to(at, a.shape)
     return Profile(
-        *divergence,
-        *(
-            function(a, b, normalize=True)
-            for function in (divergences.js, divergences.tv, divergences.hellinger)
-        ),
-        *(wasserstein_1d(places, places, order, a, b) for order in (1, 2)),
+        divergence[0],
+        divergence[1],
+        divergences.js(a, b, normalize=True),
+        divergences.tv(a, b, normalize=True),
+        divergences.hellinger(a, b, normalize=True),
+        wasserstein_1d(places, places, 1, a, b),
+        wasserstein_1d(places, places, 2, a, b),
         jnp.sqrt(jnp.maximum(jnp.asarray(square), 0.0)),
     )
 

@@ -84,7 +84,7 @@ def exact(a: Any, b: Any, cost: Any, solver: str = "auto") -> ExactTransport:
             ChainruleWarning,
             stacklevel=2,
         )
-    found = _on_host(*map(_known, (a, b, cost)), solver)
+    found = _on_host(_known(a), _known(b), _known(cost), solver)
     if not found.converged:
         warnings.warn(
             f"exact: the plan found may cost {found.gap:.3g} more than the cheapest",

@@ -76,7 +76,8 @@ def network_simplex(a: np.ndarray, b: np.ndarray, cost: np.ndarray) -> Vertex:
             "solver='network-simplex' needs the package POT",
             remedy="install it: pip install POT; or use solver='highs'",
         )
-    import ot  # slow to load, and seldom needed
+    # Slow to load, and seldom needed; it has no types, and may not be there.
+    import ot  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     plan, log = ot.lp.emd(a, b, cost, numItermax=_PIVOTS, log=True, center_dual=False, check_marginals=False)
     return Vertex(plan, np.asarray(log["u"]), log["warning"] is None)
