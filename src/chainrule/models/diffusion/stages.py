@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.errors import CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Images, Picture, Scatter
 from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data import kinds
@@ -33,6 +33,21 @@ def check_unconditional(body: Model, known_as: str, usual: str) -> None:
         raise CapabilityError(
             f"the codes of {known_as} mean something only beside a condition",
             remedy=f"use a first stage without conditions: chainrule train {usual}",
+        )
+
+
+def check_examples(wanted: Sequence[int] | None, schema: Schema) -> None:
+    """Raise where data have another shape than those a trained first stage knows.
+
+    >>> check_examples((8, 8, 1), Schema("image", (28, 28, 1)))
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: the first stage knows examples of shape (8, 8, 1); these have (28, 28, 1)
+           leave data= out for those of the first stage, or train one on these data for from=RUN
+    """
+    if wanted is not None and tuple(wanted) != schema.shape:
+        raise ArgumentError(
+            f"the first stage knows examples of shape {tuple(wanted)}; these have {schema.shape}",
+            remedy="leave data= out for those of the first stage, or train one on these data for from=RUN",
         )
 
 
@@ -85,6 +100,7 @@ def beside(rows: Mapping[str, np.ndarray], schema: Schema) -> Sequence[Picture]:
 __all__ = [
     "beside",
     "ceiling",
+    "check_examples",
     "check_learning",
     "check_unconditional",
     "named",

@@ -77,6 +77,10 @@ class LatentDiffusionConfig(DenoiserConfig):
     code_shape: tuple[int, ...] | None = Field(
         None, description="shape of a code; none: that of the first stage. from=RUN keeps to that of the run"
     )
+    example_shape: tuple[int, ...] | None = Field(
+        None,
+        description="shape of the examples that the first stage knows; none: that of the data. from=RUN sets it",
+    )
     target: Literal["v", "eps", "x0", "u"] = Field(
         "v", description="what the network predicts, as in diffusion"
     )
@@ -114,7 +118,7 @@ class LatentModel(HasState, HasSampleCaption, HasScores, HasPictures, CanEncode,
 
     def __init__(self, config: LatentDiffusionConfig, schema: Schema, key: Key, body: Model) -> None:
         known_as = config.body["name"]
-        check_first_stage(body, known_as)
+        stages.check_examples(config.example_shape, schema)
         if not config.frozen:
             stages.check_learning(body, known_as, "latent-diffusion")
         self.config, self.schema, self.body = config, schema, body
@@ -294,8 +298,9 @@ def adopts(source: Model, known_as: str) -> dict[str, Any]:
     else:
         check_first_stage(stage, known_as)
         settings = {"name": known_as, **source.config.model_dump()}  # type: ignore[attr-defined]  # all have them
-    shape = code_shape(stage, stage.schema)  # type: ignore[attr-defined]  # every registered model has one
-    return {"body": settings, "frozen": True, "code_shape": shape}
+    schema: Schema = stage.schema  # type: ignore[attr-defined]  # every registered model has one
+    shapes = {"code_shape": code_shape(stage, schema), "example_shape": schema.shape}
+    return {"body": settings, "frozen": True, **shapes}
 
 
 def first_stage_of(source: Model) -> Model:

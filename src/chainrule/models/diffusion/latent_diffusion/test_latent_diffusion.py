@@ -193,6 +193,12 @@ def test_another_shape_of_codes_is_refused_with_both_shapes(stage: Model, moons:
         models.begin("latent-diffusion", stage, moons, body={"latent": 4}, **SMALL)
 
 
+def test_data_of_another_shape_are_refused_before_anything_is_copied(stage: Model) -> None:
+    other = Schema("points", (3,), target="class", classes=("a", "b"))
+    with pytest.raises(ArgumentError, match=r"knows examples of shape \(2,\); these have \(3,\)"):
+        models.begin("latent-diffusion", stage, other, **SMALL)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
