@@ -149,11 +149,11 @@ class Lower(NamedTuple):
         assert info == 0, "a factor has no zero on its diagonal"
         return np.asarray(found)
 
-    def inverse_diagonal(self) -> Float[np.ndarray, " size"]:
-        """The diagonal of `(L L')^-1`."""
-        found, info = lapack.dtrtri(self.matrix, lower=1)
+    def inverse_diagonal(self, *, keep: bool = True) -> Float[np.ndarray, " size"]:
+        """The diagonal of `(L L')^-1`; the factor is gone unless it is to be kept."""
+        found, info = lapack.dtrtri(self.matrix, lower=1, overwrite_c=not keep)
         assert info == 0, "a factor has no zero on its diagonal"
-        return np.square(np.tril(found)).sum(axis=0)
+        return np.array([below @ below for below in (found[i:, i] for i in range(len(found)))])
 
 
 def factor(build: Callable[[], Square], name: str = "K") -> Lower:

@@ -215,7 +215,7 @@ def _solved_in_place(kernel: Kernel, x: np.ndarray, y: np.ndarray, weights: np.n
             lambda: host.lower_gram(wide, x, ridge / weights), "K + ridge I" if ridge else "K"
         )
     coefficients = found.solve(y)
-    own = np.diagonal(found.inverted())
+    own = found.inverse_diagonal(keep=False)
     return coefficients, coefficients / own[:, None], found.jitter
 
 
@@ -273,7 +273,7 @@ def _left_out(
 
     factor = host.factor(build, "K + ridge I")
     coefficients = factor.solve(y)
-    residuals = coefficients / np.diagonal(factor.inverted())[:, None]
+    residuals = coefficients / factor.inverse_diagonal(keep=False)[:, None]
     return float((weights[:, None] * np.square(residuals)).mean())
 
 
