@@ -9,7 +9,7 @@ from PIL import Image
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.core.pictures import Film
 from chainrule.explain import experiments
-from chainrule.explain.methods.canvas import Canvas, matrix_with_margins
+from chainrule.explain.methods.film_frames import FilmFrame, matrix_with_margins
 from chainrule.explain.methods.histogram_profile import histogram_profile
 
 A, B = [0.5, 0.3, 0.2], [0.2, 0.2, 0.6]
@@ -98,11 +98,11 @@ def test_smoothed_points_have_the_divergence_of_normals() -> None:
 
 
 def test_what_is_drawn_is_where_it_should_be() -> None:
-    sheet = Canvas(np.zeros(2), 2.0, side=100)
+    sheet = FilmFrame(np.zeros(2), 2.0, side=100)
     sheet.dots(np.array([[0.5, 0.5]]), "1", radius=5)
     dark = np.argwhere(sheet.image.sum(axis=-1) < 2)
     np.testing.assert_allclose(dark.mean(axis=0), [24.5, 74.5], atol=0.6)
-    sheet = Canvas(np.zeros(2), 2.0, side=100)
+    sheet = FilmFrame(np.zeros(2), 2.0, side=100)
     sheet.lines(np.array([[-0.9, 0.01]]), np.array([[0.9, 0.01]]), "1", alpha=np.array([0.9]))
     row, column = np.argwhere(sheet.image.sum(axis=-1) < 2.2).T
     assert set(row) == {49}

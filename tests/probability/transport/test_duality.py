@@ -93,8 +93,8 @@ def test_a_function_of_bounded_slope_attains_the_earth_movers_distance() -> None
     for bound in (1.0, 2.5):
         found = kantorovich_rubinstein(X, Y, a, b, bound)
         assert float(found.value) == pytest.approx(bound * distance, abs=1e-9)
-        told = a @ np.asarray(found(X)) - b @ np.asarray(found(Y))
-        assert told == pytest.approx(bound * distance, abs=1e-9)
+        apart = a @ np.asarray(found(X)) - b @ np.asarray(found(Y))
+        assert apart == pytest.approx(bound * distance, abs=1e-9)
         new = DRAW.normal(size=(60, 3)) * 3
         assert float(lipschitz_constant(found(new), cdist(new, new))) <= bound + 1e-9
 

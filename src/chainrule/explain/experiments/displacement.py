@@ -1,7 +1,7 @@
 """Mass on its way: two clouds morphed along the cheapest plan beside a cross-fade, and colours moved between images.
 
-Displacement interpolation moves every bit of mass straight to its target; the mixture of both laws fades one out and
-the other in. The same plan, between palettes, gives one image the colours of another.
+Displacement interpolation moves every bit of mass straight to its target; the mixture of both distributions fades
+one out and the other in. The same plan, between palettes, gives one image the colours of another.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from chainrule import data as sources
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.core.pictures import Film, Images, Lines, Scatter, Table
 from chainrule.data.example_files import pixels_of
-from chainrule.explain.methods.canvas import Canvas
+from chainrule.explain.methods.film_frames import FilmFrame
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.probability.transport import (
     ColorTransfer,
@@ -123,7 +123,7 @@ def _film(x: np.ndarray, y: np.ndarray, plan: ExactTransport, moments: np.ndarra
     for t in moments:
         cloud = displacement(x, y, plan.entries, float(t))
         weights = np.asarray(cloud.weights)
-        left, right = Canvas.around(x, y), Canvas.around(x, y)
+        left, right = FilmFrame.around(x, y), FilmFrame.around(x, y)
         left.dots(np.asarray(cloud.points), "4", alpha=0.85 * weights / weights.max())
         right.dots(x, "1", alpha=0.85 * (1 - t))
         right.dots(y, "2", alpha=0.85 * t)
@@ -135,7 +135,7 @@ def _film(x: np.ndarray, y: np.ndarray, plan: ExactTransport, moments: np.ndarra
         [f"{t:.2f} of the way" for t in moments],
         columns=2,
         seconds=6.0,
-        caption="Left: displacement interpolation along the cheapest plan. Right: the mixture of both laws.",
+        caption="Left: displacement interpolation along the cheapest plan. Right: the mixture of both.",
     )
 
 

@@ -1,7 +1,7 @@
 """Points that flow downhill on a distance to others: entropic transport with its bias, without it, and a kernel's.
 
 Every point moves by its share of the gradient. With the Sinkhorn divergence points end on the target. The entropic cost
-is smallest for a shrunken law, so that points end inside of it. The gradients of a kernel distance fade with distance,
+is smallest for a shrunken copy, so that points end inside of it. The gradients of a kernel distance fade with distance,
 and points that are far off stay behind.
 """
 
@@ -16,7 +16,7 @@ from chainrule import data as sources
 from chainrule.core.errors import DataError
 from chainrule.core.pictures import Film, Lines, Table
 from chainrule.core.types import Array
-from chainrule.explain.methods.canvas import Canvas
+from chainrule.explain.methods.film_frames import FilmFrame
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.probability.divergences import median_distance, mmd
 from chainrule.probability.transport import PointFlow, cost_matrix, point_flow, wasserstein
@@ -66,10 +66,10 @@ def run(settings: PointFlowSettings, listener: Listener) -> Outcome:
         f"After {settings.steps} moves points are {away['divergence'][-1]:.3g} from the target in W_2 by the Sinkhorn "
         f"divergence, {away['entropic'][-1]:.3g} by the biased cost, {away['mmd'][-1]:.3g} by the kernel; they began "
         f"{away['mmd'][0]:.3g} away"
-        + (f", and as many other points of the target's law are {floor:.3g} away." if floor else "."),
+        + (f", and as many other points of the same data are {floor:.3g} away." if floor else "."),
         f"Their variance, beside the target's: {spread['divergence']:.3g}, {spread['entropic']:.3g} and "
-        f"{spread['mmd']:.3g}. The entropic cost is smallest for a law of less spread: with eps = {eps:.3g} a normal "
-        f"law would lose {eps / 2:.3g} of its variance in each direction.",
+        f"{spread['mmd']:.3g}. The entropic cost is smallest for less spread: with eps = {eps:.3g} a normal "
+        f"distribution would lose {eps / 2:.3g} of its variance in each direction.",
     ]
     first = flows["divergence"]
     return Outcome(
@@ -136,7 +136,7 @@ def _film(flows: dict[str, PointFlow], target: np.ndarray) -> Film:
     for moment in range(len(flows["divergence"].steps)):
         panels = []
         for flow in flows.values():
-            sheet = Canvas.around(target, *every, side=_SIDE)
+            sheet = FilmFrame.around(target, *every, side=_SIDE)
             sheet.dots(target, "field", radius=1.8, alpha=0.55)
             sheet.dots(np.asarray(flow.frames[moment]), "2", radius=1.8, alpha=0.85)
             panels.append(sheet.image)

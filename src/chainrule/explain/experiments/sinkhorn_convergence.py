@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Film, Lines, Table
-from chainrule.explain.methods.canvas import matrix_with_margins
+from chainrule.explain.methods.film_frames import matrix_with_margins
 from chainrule.explain.methods.two_histograms import TwoHistograms, two_histograms
 from chainrule.explain.protocol import Experiment, Listener, NonNegative, Outcome, Positive, Settings
 from chainrule.probability.transport import (

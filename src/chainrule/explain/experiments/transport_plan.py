@@ -14,7 +14,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Film, Lines, Picture, Scatter, Table
-from chainrule.explain.methods.canvas import Canvas, matrix_with_margins
+from chainrule.explain.methods.film_frames import FilmFrame, matrix_with_margins
 from chainrule.explain.methods.two_histograms import two_histograms
 from chainrule.explain.protocol import Experiment, Listener, NonNegative, Outcome, Settings
 from chainrule.probability.transport import (
@@ -156,7 +156,7 @@ def _clouds(settings: TransportPlanSettings) -> Film:
     best = exact(even, even, costs)
     frames = []
     for plan in [*plans, np.asarray(best.plan)]:
-        sheet = Canvas.around(x, y)
+        sheet = FilmFrame.around(x, y)
         share = plan * settings.cloud
         rows, columns = np.nonzero(share > 1e-3)
         sheet.lines(x[rows], y[columns], "soft", alpha=_STILL * share[rows, columns])

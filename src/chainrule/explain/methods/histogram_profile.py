@@ -33,15 +33,15 @@ def histogram_profile(
     scale = max(len(p), len(q)) / 2
     kernel = np.exp(-np.square(at[:, None] - at[None]) / (2 * scale**2))
     square = np.einsum("si,ij,sj->s", a - b, kernel, a - b)
-    places = np.broadcast_to(at, a.shape)
+    positions = np.broadcast_to(at, a.shape)
     return Profile(
         divergence[0],
         divergence[1],
         divergences.js(a, b, normalize=True),
         divergences.tv(a, b, normalize=True),
         divergences.hellinger(a, b, normalize=True),
-        wasserstein_1d(places, places, 1, a, b),
-        wasserstein_1d(places, places, 2, a, b),
+        wasserstein_1d(positions, positions, 1, a, b),
+        wasserstein_1d(positions, positions, 2, a, b),
         jnp.sqrt(jnp.maximum(jnp.asarray(square), 0.0)),
     )
 

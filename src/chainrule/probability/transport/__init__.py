@@ -8,7 +8,7 @@ from chainrule.probability.transport.barycenters import (
 )
 from chainrule.probability.transport.colors import ColorTransfer, transfer_colors
 from chainrule.probability.transport.costs import cost_matrix
-from chainrule.probability.transport.couplings import Pairs, draw_pairs
+from chainrule.probability.transport.couplings import CoupledRows, draw_pairs
 from chainrule.probability.transport.divergence import sinkhorn_divergence, usual_eps
 from chainrule.probability.transport.duality import (
     Bounds,
@@ -47,7 +47,7 @@ from chainrule.probability.transport.permutations import (
 from chainrule.probability.transport.point_flow import PointFlow, point_flow
 from chainrule.probability.transport.projections import Projections, alternating_projections
 from chainrule.probability.transport.rates import ContractionRate, contraction_rate, local_rate
-from chainrule.probability.transport.rubinstein import Witness, kantorovich_rubinstein
+from chainrule.probability.transport.rubinstein import LipschitzWitness, kantorovich_rubinstein
 from chainrule.probability.transport.sinkhorn import sinkhorn
 from chainrule.probability.transport.sliced import Slices, max_sliced, sliced, slices
 from chainrule.probability.transport.unbalanced import unbalanced
@@ -57,22 +57,22 @@ __all__ = [
     "Cloud",
     "ColorTransfer",
     "ContractionRate",
+    "CoupledRows",
     "Entries",
     "EntropicNormals",
     "EntropicTransport",
     "ExactTransport",
     "FixedBarycenter",
     "FreeBarycenter",
+    "LipschitzWitness",
     "Matches",
     "MongeMap",
     "NormalTransport",
-    "Pairs",
     "PointFlow",
     "Projections",
     "ScaledMatrix",
     "Slices",
     "SoftPermutation",
-    "Witness",
     "alternating_projections",
     "barycentric_map",
     "bounds",

@@ -18,14 +18,14 @@ from chainrule.core.types import Array, Int, Key
 from chainrule.probability.distributions.parameters import floating, require
 
 
-class Pairs(NamedTuple):
+class CoupledRows(NamedTuple):
     """Rows of one batch and rows of another that belong together."""
 
     first: Int[Array, " pairs"]
     second: Int[Array, " pairs"]
 
 
-def draw_pairs(key: Key, plan: Any, count: int | None = None) -> Pairs:
+def draw_pairs(key: Key, plan: Any, count: int | None = None) -> CoupledRows:
     """Pairs (i, j) drawn with the probabilities of a plan [n, m], exact or entropic; works in compiled code.
 
     Without `count` every row is in one pair, with a partner drawn from its own row: with equal weights of the rows
@@ -43,9 +43,9 @@ def draw_pairs(key: Key, plan: Any, count: int | None = None) -> Pairs:
     logs = jnp.log(mass)
     if count is None:
         sums = require("draw_pairs", "mass of each row", mass.sum(axis=1), lambda v: v > 0, "be positive")
-        return Pairs(jnp.arange(len(sums)), jax.random.categorical(key, logs, axis=1))
+        return CoupledRows(jnp.arange(len(sums)), jax.random.categorical(key, logs, axis=1))
     drawn = jax.random.categorical(key, logs.ravel(), shape=(whole("draw_pairs", "count", count),))
-    return Pairs(drawn // mass.shape[1], drawn % mass.shape[1])
+    return CoupledRows(drawn // mass.shape[1], drawn % mass.shape[1])
 
 
-__all__ = ["Pairs", "draw_pairs"]
+__all__ = ["CoupledRows", "draw_pairs"]

@@ -28,9 +28,9 @@ class Entries(NamedTuple):
         [[0.0, 0.5], [0.5, 0.0]]
         """
         flat = jnp.zeros((*self.mass.shape[:-1], rows * columns), self.mass.dtype)
-        place = self.rows * columns + self.columns
+        index = self.rows * columns + self.columns
         put = jnp.vectorize(lambda zeros, at, mass: zeros.at[at].add(mass), signature="(k),(e),(e)->(k)")
-        return put(flat, place, self.mass).reshape(*self.mass.shape[:-1], rows, columns)
+        return put(flat, index, self.mass).reshape(*self.mass.shape[:-1], rows, columns)
 
 
 def check_totals(where: str, a: Any, b: Any) -> Any:

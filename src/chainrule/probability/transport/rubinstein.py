@@ -1,4 +1,4 @@
-"""Duality for distances: W_1 is the most by which the means of a function of bounded slope differ under two laws.
+"""Duality for distances: W_1 is how much the means of a function of bounded slope can differ.
 
     W_1(p, q) = sup over Lip(f) <= 1 of E_p f - E_q f;   with slopes up to K the supremum is K W_1
 
@@ -19,8 +19,8 @@ from chainrule.probability.transport.duality import c_transform
 from chainrule.probability.transport.exact import exact
 
 
-class Witness(NamedTuple):
-    """A function of bounded slope whose means under two laws are as far apart as they can be: `witness(z)`."""
+class LipschitzWitness(NamedTuple):
+    """A function of bounded slope whose means under two distributions are as far apart as they can be: `witness(z)`."""
 
     value: Scalar
     """E_p f - E_q f = bound W_1."""
@@ -35,7 +35,9 @@ class Witness(NamedTuple):
         return self.bound * c_transform(euclidean(rows, anchors), self.heights, axis=1)
 
 
-def kantorovich_rubinstein(x: Any, y: Any, a: Any = None, b: Any = None, bound: Any = 1.0) -> Witness:
+def kantorovich_rubinstein(
+    x: Any, y: Any, a: Any = None, b: Any = None, bound: Any = 1.0
+) -> LipschitzWitness:
     """The function with slopes up to `bound` that tells rows `x` (weights `a`) from rows `y` (weights `b`) best.
 
     >>> found = kantorovich_rubinstein([[0.0], [1.0]], [[3.0], [4.0]])
@@ -47,7 +49,7 @@ def kantorovich_rubinstein(x: Any, y: Any, a: Any = None, b: Any = None, bound: 
     others = weights_of("kantorovich_rubinstein", "b", b, len(second), first.dtype)
     slope = positive("kantorovich_rubinstein", "bound", floating(bound)).astype(first.dtype)
     found = exact(some, others, euclidean(first, second))
-    return Witness(slope * found.cost, slope, second, jnp.asarray(found.potentials[1], first.dtype))
+    return LipschitzWitness(slope * found.cost, slope, second, jnp.asarray(found.potentials[1], first.dtype))
 
 
-__all__ = ["Witness", "kantorovich_rubinstein"]
+__all__ = ["LipschitzWitness", "kantorovich_rubinstein"]

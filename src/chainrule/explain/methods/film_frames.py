@@ -16,10 +16,10 @@ SIDE = 320
 
 
 @final
-class Canvas:
+class FilmFrame:
     """A square sheet of paper over a part of the plane, upright: the second coordinate points upwards.
 
-    >>> sheet = Canvas(np.zeros(2), 1.0, side=20)
+    >>> sheet = FilmFrame(np.zeros(2), 1.0, side=20)
     >>> sheet.dots(np.array([[0.0, 0.0]]), "1")
     >>> sheet.image.shape, bool(sheet.image.min() < 0.6)
     ((20, 20, 3), True)
@@ -31,7 +31,7 @@ class Canvas:
         self._corner, self._scale = np.asarray(middle, float) - width / 2, side / width
 
     @classmethod
-    def around(cls, *clouds: Points, side: int = SIDE) -> "Canvas":
+    def around(cls, *clouds: Points, side: int = SIDE) -> "FilmFrame":
         """A sheet that holds all points of several clouds, with a margin."""
         every = np.concatenate(clouds)
         low, high = every.min(axis=0), every.max(axis=0)
@@ -119,4 +119,4 @@ def rgb(value: str) -> Float[np.ndarray, "3"]:
     return np.array([int(value[i : i + 2], 16) / 255 for i in (1, 3, 5)])
 
 
-__all__ = ["SIDE", "Canvas", "matrix_with_margins", "rgb"]
+__all__ = ["SIDE", "FilmFrame", "matrix_with_margins", "rgb"]
