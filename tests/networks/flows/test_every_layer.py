@@ -14,13 +14,20 @@ import pytest
 from chainrule.core.types import Array, Key
 from chainrule.networks.flows.autoregressive import Autoregressive, masked_autoregressive
 from chainrule.networks.flows.base import Bijection, Mapped
-from chainrule.networks.flows.chain import Chain, Frozen, Inverted, Reshaped
+from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection, Reshaped
 from chainrule.networks.flows.couplings import Coupling, roles
 from chainrule.networks.flows.elementwise import LeakyReLU, ScaleShift, Sigmoid, Softplus
 from chainrule.networks.flows.linear import Householder, LULinear, Permutation, Triangular
-from chainrule.networks.flows.normalization import ActNorm, BatchNorm, RunningMoments
+from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm, RunningMoments
 from chainrule.networks.flows.planar import Planar, Radial
-from chainrule.networks.flows.synthesisers import Additive, Affine, CircularSpline, Gated, Spline, Synthesiser
+from chainrule.networks.flows.synthesisers import (
+    AdditiveSynthesiser,
+    AffineSynthesiser,
+    CircularSplineSynthesiser,
+    GatedSynthesiser,
+    SplineSynthesiser,
+    Synthesiser,
+)
 
 DRAWS, EXAMPLES, TOLD = 100, 3, 2
 SMALL = {"width": 6, "blocks": 1, "condition": TOLD}
@@ -36,7 +43,7 @@ def coupled(size: int, key: Key, synthesiser: Synthesiser) -> Coupling:
 ANY: dict[str, Make] = {
     "scale and shift": lambda d, k: ScaleShift((d,)),
     "sigmoid": lambda d, k: Sigmoid((d,)),
-    "logit": lambda d, k: Inverted(Sigmoid((d,))),
+    "logit": lambda d, k: InvertedBijection(Sigmoid((d,))),
     "softplus": lambda d, k: Softplus((d,)),
     "leaky relu": lambda d, k: LeakyReLU((d,)),
     "permutation": lambda d, k: Permutation.random(d, k),
@@ -46,17 +53,17 @@ ANY: dict[str, Make] = {
     "planar": lambda d, k: Planar(d, k),
     "radial": lambda d, k: Radial(d, k),
     "actnorm": lambda d, k: ActNorm((d,)),
-    "batch norm": lambda d, k: BatchNorm((d,)),
-    "affine autoregressive": lambda d, k: Autoregressive(d, Affine(2.0), key=k, **SMALL),
-    "gated autoregressive": lambda d, k: Autoregressive(d, Gated(), key=k, **SMALL),
-    "masked spline": lambda d, k: masked_autoregressive(d, Spline(4), key=k, **SMALL),
-    "chain": lambda d, k: Frozen(Chain([Permutation.reversal(d), Reshaped(Triangular(d), (d,))])),
+    "batch norm": lambda d, k: FlowBatchNorm((d,)),
+    "affine autoregressive": lambda d, k: Autoregressive(d, AffineSynthesiser(2.0), key=k, **SMALL),
+    "gated autoregressive": lambda d, k: Autoregressive(d, GatedSynthesiser(), key=k, **SMALL),
+    "masked spline": lambda d, k: masked_autoregressive(d, SplineSynthesiser(4), key=k, **SMALL),
+    "chain": lambda d, k: Frozen(BijectionChain([Permutation.reversal(d), Reshaped(Triangular(d), (d,))])),
 }
 SEVERAL: dict[str, Make] = {
-    "affine coupling": lambda d, k: coupled(d, k, Affine(2.0)),
-    "additive coupling": lambda d, k: coupled(d, k, Additive()),
-    "spline coupling": lambda d, k: coupled(d, k, Spline(4)),
-    "circular spline coupling": lambda d, k: coupled(d, k, CircularSpline(4)),
+    "affine coupling": lambda d, k: coupled(d, k, AffineSynthesiser(2.0)),
+    "additive coupling": lambda d, k: coupled(d, k, AdditiveSynthesiser()),
+    "spline coupling": lambda d, k: coupled(d, k, SplineSynthesiser(4)),
+    "circular spline coupling": lambda d, k: coupled(d, k, CircularSplineSynthesiser(4)),
 }
 SIZES = (5, 1, 2, 8)
 ALSO_QUICK = (("affine autoregressive", 1), ("planar", 1))
@@ -96,18 +103,18 @@ def test_inverse_and_volume_are_right_both_ways_for_random_parameters(make: Make
             for_layer, for_noise, for_codes, for_told = jax.random.split(key, 4)
             layer = shaken(make(size, for_layer), for_noise)
             z = jax.random.normal(for_codes, (EXAMPLES, size))
-            if isinstance(layer, Inverted) and isinstance(layer.layer, Sigmoid):
+            if isinstance(layer, InvertedBijection) and isinstance(layer.layer, Sigmoid):
                 z = jax.nn.sigmoid(z)
-            told = jax.random.normal(for_told, (EXAMPLES, TOLD))
-            x, volume = layer.forward(z, told)
-            back, volume_back = layer.inverse(x, told)
+            condition = jax.random.normal(for_told, (EXAMPLES, TOLD))
+            x, volume = layer.forward(z, condition)
+            back, volume_back = layer.inverse(x, condition)
 
             def one(way: Callable[..., Mapped], row: Array, given: Array) -> Array:
                 jacobian = jax.jacfwd(lambda r: way(r[None], given[None])[0][0])(row)
                 return jnp.linalg.slogdet(jacobian)[1]
 
-            forward = jax.vmap(lambda r, g: one(layer.forward, r, g))(z, told)
-            inverse = jax.vmap(lambda r, g: one(layer.inverse, r, g))(x, told)
+            forward = jax.vmap(lambda r, g: one(layer.forward, r, g))(z, condition)
+            inverse = jax.vmap(lambda r, g: one(layer.inverse, r, g))(x, condition)
             return jnp.stack(
                 [
                     jnp.abs(back - z).max(),

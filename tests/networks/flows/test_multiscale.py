@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.networks.flows.chain import Chain
+from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.image_couplings import ChannelCoupling, half_of_channels
 from chainrule.networks.flows.multiscale import Level, MultiScale, SplitPrior, TopPrior
 from chainrule.networks.flows.normalization import ActNorm
@@ -66,14 +66,14 @@ def test_factors_and_the_whole_matrix_mix_channels_alike() -> None:
 def test_a_stack_is_a_chain_of_its_layers() -> None:
     shape = (2, 2, 4)
     stack = Stacked(
-        lambda key: Chain([ChannelCoupling(shape, width=4, key=key), OneByOne(shape, key=key)]), 3, key=KEY
+        lambda key: BijectionChain([ChannelCoupling(shape, width=4, key=key), OneByOne(shape, key=key)]), 3, key=KEY
     )
     stack = eqx.tree_at(
         lambda stack: stack.layers.layers[0].network.last.weight,
         stack,
         replace_fn=lambda leaf: 0.1 * jax.random.normal(KEY, leaf.shape),
     )
-    chain = Chain([stack.layer(number) for number in range(3)])
+    chain = BijectionChain([stack.layer(number) for number in range(3)])
     x = jnp.asarray(np.random.default_rng(0).normal(size=(3, *shape)), jnp.float32)
     for direction in ("forward", "inverse"):
         one, other = (eqx.filter_jit(getattr(layer, direction))(x) for layer in (stack, chain))
@@ -84,7 +84,7 @@ def test_a_stack_is_a_chain_of_its_layers() -> None:
 
 def test_every_layer_of_a_stack_begins_with_what_the_data_are_when_they_reach_it() -> None:
     shape = (2, 2, 4)
-    stack = Stacked(lambda key: Chain([OneByOne(shape, key=key), ActNorm(shape)]), 2, key=KEY)
+    stack = Stacked(lambda key: BijectionChain([OneByOne(shape, key=key), ActNorm(shape)]), 2, key=KEY)
     x = jnp.asarray(np.random.default_rng(0).normal(3.0, 2.0, size=(64, *shape)), jnp.float32)
     begun = eqx.filter_jit(lambda stack, x: stack.started(x, None))(stack, x)
     for number in (1, 0):

@@ -15,23 +15,27 @@ from chainrule.networks.flows import checking, splines
 from chainrule.networks.flows.audit import audit, layers_of, volumes_by_layer
 from chainrule.networks.flows.autoregressive import Autoregressive, masked_autoregressive
 from chainrule.networks.flows.base import Bijection, Conditions, Events, Mapped
-from chainrule.networks.flows.base_laws import (
-    BaseLaw,
+from chainrule.networks.flows.base_distributions import (
+    BaseDistribution,
     DiagonalNormal,
-    FixedLaw,
+    FixedBase,
     FullNormal,
     MixtureOfNormals,
     StandardNormal,
-    StudentLaw,
+    StudentBase,
 )
-from chainrule.networks.flows.chain import Chain, Frozen, Inverted, Reshaped
+from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection, Reshaped
 from chainrule.networks.flows.couplings import Coupling, check_roles, roles
 from chainrule.networks.flows.elementwise import LeakyReLU, ScaleShift, Sigmoid
 from chainrule.networks.flows.linear import LULinear, Permutation, Triangular
-from chainrule.networks.flows.masked import MaskedNetwork
-from chainrule.networks.flows.normalization import ActNorm, BatchNorm, held
+from chainrule.networks.flows.masked import MaskedResidualNetwork
+from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm, held
 from chainrule.networks.flows.planar import Planar
-from chainrule.networks.flows.synthesisers import Affine, CircularSpline, Spline
+from chainrule.networks.flows.synthesisers import (
+    AffineSynthesiser,
+    CircularSplineSynthesiser,
+    SplineSynthesiser,
+)
 from chainrule.probability import Independent, Uniform
 
 KEY = jax.random.key(0)
@@ -76,13 +80,13 @@ def test_a_spline_gives_the_numbers_worked_out_by_hand_and_its_inverse_finds_the
 
 def test_splines_are_the_identity_beyond_their_box_and_circular_ones_have_one_slope_at_both_ends() -> None:
     h = jnp.asarray(np.random.default_rng(0).normal(size=(24, 2)), jnp.float32)
-    spline = Spline(8, 3.0)
+    spline = SplineSynthesiser(8, 3.0)
     value, slope = spline.forward(jnp.array([3.5, -40.0]), h[:23])
     assert value.tolist() == [3.5, -40.0]
     assert slope.tolist() == [0.0, 0.0]
     near = jnp.array([-np.pi + 1e-6, np.pi - 1e-6], jnp.float32)
     same = jnp.broadcast_to(h[:, :1], (24, 2))
-    value, slope = CircularSpline(8).forward(near, same)
+    value, slope = CircularSplineSynthesiser(8).forward(near, same)
     assert float(slope[0]) == pytest.approx(float(slope[1]), abs=1e-4)
     np.testing.assert_allclose(value, near, atol=1e-4)
 
@@ -91,11 +95,11 @@ def test_the_jacobian_of_a_masked_network_is_strictly_triangular_and_a_condition
     None
 ):
     for width in (2, 11):
-        network = shaken(MaskedNetwork(4, 2, width=width, blocks=1, condition=2, key=KEY))
-        assert isinstance(network, MaskedNetwork)
+        network = shaken(MaskedResidualNetwork(4, 2, width=width, blocks=1, condition=2, key=KEY))
+        assert isinstance(network, MaskedResidualNetwork)
 
         @eqx.filter_jit
-        def derivatives(network: MaskedNetwork) -> tuple[jax.Array, jax.Array]:
+        def derivatives(network: MaskedResidualNetwork) -> tuple[jax.Array, jax.Array]:
             def at(x: jax.Array, c: jax.Array) -> jax.Array:
                 return network(x[None], c[None])[:, 0]
 
@@ -107,11 +111,11 @@ def test_the_jacobian_of_a_masked_network_is_strictly_triangular_and_a_condition
         assert np.abs(np.tril(by_entry[0], -1)).max() > 0
         assert np.abs(by_condition[:, 0]).max() > 0
     # With fewer units than entries, units still see entries from first to last.
-    assert MaskedNetwork(9, 1, width=4, blocks=0, key=KEY).degrees.tolist() == [1, 3, 5, 7]
+    assert MaskedResidualNetwork(9, 1, width=4, blocks=0, key=KEY).degrees.tolist() == [1, 3, 5, 7]
 
 
 def test_computing_units_once_gives_what_a_pass_for_each_entry_gives() -> None:
-    layer = shaken(Autoregressive(4, Affine(), width=10, blocks=2, order=[2, 0, 3, 1], key=KEY))
+    layer = shaken(Autoregressive(4, AffineSynthesiser(), width=10, blocks=2, order=[2, 0, 3, 1], key=KEY))
     assert isinstance(layer, Autoregressive)
     x = jnp.asarray(np.random.default_rng(3).normal(size=(5, 4)), jnp.float32)
 
@@ -130,8 +134,8 @@ def test_computing_units_once_gives_what_a_pass_for_each_entry_gives() -> None:
 def test_drawing_from_a_masked_flow_and_judging_with_its_inverse_take_as_many_passes_as_entries() -> None:
     masked = masked_autoregressive(7, width=8, key=KEY)
     assert masked.passes == (7, 1)
-    assert Inverted(masked).passes == (1, 7)
-    assert Chain([masked, masked]).passes == (14, 2)
+    assert InvertedBijection(masked).passes == (1, 7)
+    assert BijectionChain([masked, masked]).passes == (14, 2)
 
 
 def test_an_lu_matrix_is_the_one_it_began_as_and_a_singular_one_is_refused_with_its_smallest_pivot() -> None:
@@ -163,7 +167,7 @@ def test_actnorm_gives_a_first_batch_mean_zero_and_variance_one_and_names_what_d
 
 def test_batch_norm_trains_by_the_batch_and_judges_each_example_by_itself_from_then_on() -> None:
     x = jnp.asarray(2 * ROWS + 1)
-    fresh = BatchNorm((3,))
+    fresh = FlowBatchNorm((3,))
     (z, log_det), moved = fresh.trained_inverse(x, None, KEY)
     np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(moved.running.mean, 0.1 * x.mean(axis=0), rtol=1e-5)
@@ -178,7 +182,7 @@ def test_batch_norm_trains_by_the_batch_and_judges_each_example_by_itself_from_t
 
 
 def test_frozen_layers_and_running_averages_are_held_and_gradients_pass_through_them() -> None:
-    chain = Chain([ScaleShift((3,), 0.5), Frozen(Triangular(3)), BatchNorm((3,))])
+    chain = BijectionChain([ScaleShift((3,), 0.5), Frozen(Triangular(3)), FlowBatchNorm((3,))])
     assert [type(one).__name__ for one in held(chain)] == ["Frozen", "RunningMoments"]
     slope = eqx.filter_grad(lambda flow: flow.inverse(jnp.asarray(ROWS)).value.sum())(chain)
     assert np.abs(slope.layers[0].shift).max() > 0
@@ -196,7 +200,7 @@ def test_roles_take_turns_and_stacks_that_leave_an_entry_alone_are_refused() -> 
     with pytest.raises(ArgumentError, match="entry 1 is not moved by any of 2 layers"):
         check_roles([(True, False, False), (True, False, True)])
     with pytest.raises(ArgumentError, match="one entry has no others") as refused:
-        Coupling([True], Affine(), key=KEY)
+        Coupling([True], AffineSynthesiser(), key=KEY)
     assert "maf or spline-flow" in str(refused.value)
     with pytest.raises(ArgumentError, match='split must be "halves", "alternate" or "random"'):
         roles("thirds", 3, 2, KEY)
@@ -204,22 +208,22 @@ def test_roles_take_turns_and_stacks_that_leave_an_entry_alone_are_refused() -> 
 
 def test_what_does_not_fit_is_refused_by_name() -> None:
     for wrong, said in (
-        (lambda: Chain([]), "at least one layer"),
-        (lambda: Chain([Sigmoid((2,)), Sigmoid((3,))]), "layer 1 maps events of shape"),
+        (lambda: BijectionChain([]), "at least one layer"),
+        (lambda: BijectionChain([Sigmoid((2,)), Sigmoid((3,))]), "layer 1 maps events of shape"),
         (lambda: Permutation([0, 0]), "is no order"),
         (lambda: LeakyReLU((2,), -1.0), "only a positive slope"),
-        (lambda: Affine(0.0), "positive bound"),
-        (lambda: Spline(1), "bins must be a whole number of at least 2"),
-        (lambda: Spline(8, -1.0), "positive size"),
+        (lambda: AffineSynthesiser(0.0), "positive bound"),
+        (lambda: SplineSynthesiser(1), "bins must be a whole number of at least 2"),
+        (lambda: SplineSynthesiser(8, -1.0), "positive size"),
         (lambda: Reshaped(Sigmoid((3,)), (2, 2)), "are not vectors"),
-        (lambda: Autoregressive(3, Affine(), order=[0, 1, 1], key=KEY), "no order of 3 entries"),
+        (lambda: Autoregressive(3, AffineSynthesiser(), order=[0, 1, 1], key=KEY), "no order of 3 entries"),
         (
             lambda: checking.mapped(Sigmoid((2,)), np.zeros((4, 3))),
             r"given, the flow maps those of shape \(2,\)",
         ),
         (lambda: checking.mapped(Sigmoid((1,)), [[0.5], [np.inf]]), r"entry \[1, 0\] is inf"),
         (lambda: checking.mapped(Sigmoid((1,)), [[0.5]], direction="up"), "direction must be"),
-        (lambda: StudentLaw((1,), 0.5), "no mean"),
+        (lambda: StudentBase((1,), 0.5), "no mean"),
         (lambda: DiagonalNormal((2,), 3).log_prob(jnp.zeros((1, 2))), "none was given"),
     ):
         with pytest.raises(ArgumentError, match=said):
@@ -235,34 +239,34 @@ def test_distributions_of_codes_have_the_densities_of_scipy_and_draw_from_them()
     spread = np.asarray(full.factor) @ np.asarray(full.factor).T
     mixture = MixtureOfNormals((2,), 3, KEY)
     normal = scipy.stats.multivariate_normal
-    laws: list[tuple[BaseLaw, np.ndarray]] = [
+    distributions: list[tuple[BaseDistribution, np.ndarray]] = [
         (StandardNormal((2,)), normal(np.zeros(2)).logpdf(z)),
         (DiagonalNormal((2,)), normal(np.zeros(2)).logpdf(z)),
         (full, normal(np.zeros(2), spread).logpdf(z)),
-        (StudentLaw((2,), 4.0), scipy.stats.t(4.0).logpdf(z).sum(axis=1)),
+        (StudentBase((2,), 4.0), scipy.stats.t(4.0).logpdf(z).sum(axis=1)),
         (mixture, np.log(np.mean([normal(m).pdf(z) for m in np.asarray(mixture.means)], axis=0))),
-        (FixedLaw(Independent(Uniform(jnp.full(2, -9.0), jnp.full(2, 9.0)))), np.full(4, -2 * np.log(18))),
+        (FixedBase(Independent(Uniform(jnp.full(2, -9.0), jnp.full(2, 9.0)))), np.full(4, -2 * np.log(18))),
     ]
-    for law, expected in laws:
-        np.testing.assert_allclose(law.log_prob(jnp.asarray(z)), expected, rtol=2e-5)
-        still = law.draw(KEY, 3, temperature=0.0)
+    for distribution, expected in distributions:
+        np.testing.assert_allclose(distribution.log_prob(jnp.asarray(z)), expected, rtol=2e-5)
+        still = distribution.draw(KEY, 3, temperature=0.0)
         assert still.shape == (3, 2)
-        assert np.ptp(np.asarray(still), axis=0).max() < 1e-6 or isinstance(law, MixtureOfNormals)
-    told = DiagonalNormal((2,), 1)
-    told = eqx.tree_at(lambda p: p.given.weight, told, jnp.ones((1, 4)))
-    draws = told.draw(KEY, 2, jnp.array([[0.0], [9.0]]), temperature=0.0)
+        assert np.ptp(np.asarray(still), axis=0).max() < 1e-6 or isinstance(distribution, MixtureOfNormals)
+    by_condition = DiagonalNormal((2,), 1)
+    by_condition = eqx.tree_at(lambda p: p.given.weight, by_condition, jnp.ones((1, 4)))
+    draws = by_condition.draw(KEY, 2, jnp.array([[0.0], [9.0]]), temperature=0.0)
     assert draws.tolist() == [[0.0, 0.0], [9.0, 9.0]]
 
 
 def test_parameters_of_the_base_have_their_gradient_from_the_base_alone() -> None:
-    flow, law = ScaleShift((2,), 0.3), DiagonalNormal((2,))
+    flow, distribution = ScaleShift((2,), 0.3), DiagonalNormal((2,))
 
-    def cost(law: DiagonalNormal) -> jax.Array:
+    def cost(distribution: DiagonalNormal) -> jax.Array:
         z, log_det = flow.inverse(jnp.asarray(ROWS[:, :2]))
-        return -(law.log_prob(z) + log_det).mean()
+        return -(distribution.log_prob(z) + log_det).mean()
 
     z = np.asarray(flow.inverse(jnp.asarray(ROWS[:, :2])).value)
-    np.testing.assert_allclose(eqx.filter_grad(cost)(law).mean, -z.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(eqx.filter_grad(cost)(distribution).mean, -z.mean(axis=0), atol=1e-5)
 
 
 # ---------------------------------------------------------------------- audit
@@ -285,16 +289,16 @@ class Broken(Bijection):
 
 def test_an_audit_passes_a_flow_that_is_right_and_names_the_layer_that_is_not() -> None:
     x = jnp.asarray(ROWS[:, :2])
-    right = Chain([ScaleShift((2,), 0.5), Permutation.reversal(2)])
+    right = BijectionChain([ScaleShift((2,), 0.5), Permutation.reversal(2)])
     found = audit(right, StandardNormal((2,)), x, KEY)
     assert found.failures == []
     assert found.mass.value == pytest.approx(1, abs=1e-3)
     assert found.whole.largest_log_scale == pytest.approx(0.5, abs=1e-4)
-    wrong = audit(Chain([right, Broken()]), StandardNormal((2,)), x, KEY)
+    wrong = audit(BijectionChain([right, Broken()]), StandardNormal((2,)), x, KEY)
     assert [one.split(":")[0] for one in wrong.failures if "layer" in one] == ["layer 3, Broken"]
     assert any("total probability 4.0" in one for one in wrong.failures), wrong.failures
     assert "double precision" in wrong.remedy
-    assert len(layers_of(Chain([right, Broken()]))) == 3
+    assert len(layers_of(BijectionChain([right, Broken()]))) == 3
     names, volumes = volumes_by_layer(right, x)
     assert list(names) == ["2 Permutation", "1 ScaleShift"]
     np.testing.assert_allclose(volumes.sum(axis=0), right.inverse(x).log_det, atol=1e-6)

@@ -11,7 +11,7 @@ from pydantic import Field
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Array, Float
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
-from chainrule.networks.flows.base_laws import StandardNormal
+from chainrule.networks.flows.base_distributions import StandardNormal
 from chainrule.networks.flows.density_fit import DensityFit, fit_density
 from chainrule.networks.flows.elementwise import ScaleShift
 
@@ -79,11 +79,11 @@ def run(settings: ReverseKLSettings, listener: Listener) -> Outcome:
 def _densities(settings: ReverseKLSettings, mean: float, deviation: float, forward: float) -> Lines:
     reach = settings.distance + 4 * settings.spread
     x = np.linspace(-reach, reach, _GRID)
-    law = StandardNormal((1,))
+    noise = StandardNormal((1,))
 
     def normal(centre: float, width: float) -> np.ndarray:
         codes = jnp.asarray((x - centre) / width, jnp.float32)[:, None]
-        return np.exp(np.asarray(law.log_prob(codes))) / width
+        return np.exp(np.asarray(noise.log_prob(codes))) / width
 
     target = np.exp(np.asarray(_log_density(jnp.asarray(x, jnp.float32), settings)))
     return Lines(

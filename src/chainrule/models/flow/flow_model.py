@@ -44,7 +44,7 @@ from chainrule.networks.conditions import ClassEncoder, ConditionEncoder, class_
 from chainrule.networks.flows import checking
 from chainrule.networks.flows.audit import audit
 from chainrule.networks.flows.base import Bijection
-from chainrule.networks.flows.base_laws import BaseLaw
+from chainrule.networks.flows.base_distributions import BaseDistribution
 from chainrule.networks.flows.continuous import solver_evaluations
 from chainrule.networks.flows.findings import Audit
 from chainrule.networks.flows.multiscale import MultiScale
@@ -71,7 +71,7 @@ class FlowOptions(SampleOptions):
     )
 
 
-class Drawn(NamedTuple):
+class FlowDraws(NamedTuple):
     """Draws of a flow, with what one pass tells of them."""
 
     x: Array
@@ -88,7 +88,7 @@ class FlowModel(
     """`x = T(z)` with codes z from a base distribution, both perhaps given a condition."""
 
     bijection: Bijection
-    base: BaseLaw
+    base: BaseDistribution
     condition: ConditionEncoder | None
     """What it is told of an example, as numbers; none for flows that are told nothing."""
     config: FlowConfig = eqx.field(static=True)
@@ -97,7 +97,7 @@ class FlowModel(
     def __init__(
         self,
         bijection: Bijection,
-        base: BaseLaw,
+        base: BaseDistribution,
         condition: ConditionEncoder | None,
         config: FlowConfig,
         schema: Schema,
@@ -198,12 +198,12 @@ class FlowModel(
         note = "" if warmth == 1 else f"; at temperature {warmth:g}, not the distribution of the model"
         return f"{passes} {'pass' if passes == 1 else 'passes'} of the network, one after another{note}"
 
-    def sample_and_log_prob(self, key: Key, n: int, condition: Any = None) -> Drawn:
+    def sample_and_log_prob(self, key: Key, n: int, condition: Any = None) -> FlowDraws:
         """Examples with their log-densities, in one pass from the codes."""
         given = self._given(condition, n)
         z = self.base.draw(key, n, given)
         x, log_det = self.bijection.forward(z, given)
-        return Drawn(x, self.base.log_prob(z, given) - log_det, z.reshape(n, -1))
+        return FlowDraws(x, self.base.log_prob(z, given) - log_det, z.reshape(n, -1))
 
     @property
     def conditional(self) -> bool:
@@ -281,4 +281,4 @@ def started(model: FlowModel, data: Data) -> FlowModel:
     return eqx.tree_at(lambda m: m.bijection, model, model.bijection.started(x, given))
 
 
-__all__ = ["Drawn", "FlowModel", "FlowOptions", "started"]
+__all__ = ["FlowDraws", "FlowModel", "FlowOptions", "started"]

@@ -1,5 +1,6 @@
 """Settings that the flows of the family share, and what follows from them: conditions, distributions of codes."""
 
+import abc
 from typing import Literal
 
 import jax.numpy as jnp
@@ -10,19 +11,19 @@ from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config
 from chainrule.networks.conditions import ConditionEncoder, condition_encoder
-from chainrule.networks.flows.base_laws import (
-    BaseLaw,
+from chainrule.networks.flows.base_distributions import (
+    BaseDistribution,
     DiagonalNormal,
-    FixedLaw,
+    FixedBase,
     FullNormal,
     MixtureOfNormals,
     StandardNormal,
-    StudentLaw,
+    StudentBase,
 )
 from chainrule.probability.distributions import Independent, Logistic
 
 
-class FlowConfig(Config):
+class FlowConfig(Config, abc.ABC):
     """Settings of every flow."""
 
     conditional: bool = Field(
@@ -48,7 +49,7 @@ def encoder(config: FlowConfig, schema: Schema, key: Key) -> ConditionEncoder | 
     if make is None:
         raise ArgumentError(
             f"conditional=true: these {schema.kind} data have no targets to be told",
-            remedy="use conditional=false, or name the column of the targets: target=COLUMN",
+            remedy="use conditional=false, or name the column of the targets: data.target=COLUMN",
         )
     return make(config.condition_width, key)
 
@@ -62,11 +63,11 @@ def condition_features(config: FlowConfig) -> int:
     return config.condition_width if config.conditional else 0
 
 
-def base_law(config: FlowConfig, schema: Schema, key: Key) -> BaseLaw:
+def base_distribution(config: FlowConfig, schema: Schema, key: Key) -> BaseDistribution:
     """The distribution of codes that the settings ask for.
 
-    >>> type(base_law(FlowConfig(base="student"), Schema("points", (2,)), jax.random.key(0))).__name__
-    'StudentLaw'
+    >>> type(base_distribution(FlowConfig(base="student"), Schema("points", (2,)), jax.random.key(0))).__name__
+    'StudentBase'
     """
     shape = schema.shape
     if config.base == "diagonal":
@@ -79,13 +80,13 @@ def base_law(config: FlowConfig, schema: Schema, key: Key) -> BaseLaw:
             )
         return FullNormal((shape[0],))
     if config.base == "student":
-        return StudentLaw(shape)
+        return StudentBase(shape)
     if config.base == "logistic":
         each = Logistic(jnp.zeros(shape), jnp.ones(shape))
-        return FixedLaw(Independent(each, len(shape)))
+        return FixedBase(Independent(each, len(shape)))
     if config.base == "mixture":
         return MixtureOfNormals(shape, config.components, key)
     return StandardNormal(shape)
 
 
-__all__ = ["FlowConfig", "base_law", "condition_features", "encoder"]
+__all__ = ["FlowConfig", "base_distribution", "condition_features", "encoder"]

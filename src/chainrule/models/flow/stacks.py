@@ -1,5 +1,6 @@
 """Stacks of layers of vectors, as the settings of the family's models ask for them, and settings that they share."""
 
+import abc
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -9,9 +10,9 @@ from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.flow.settings import FlowConfig
 from chainrule.networks.flows.base import Bijection
-from chainrule.networks.flows.chain import Chain, Reshaped
+from chainrule.networks.flows.chain import BijectionChain, Reshaped
 from chainrule.networks.flows.linear import LULinear, Permutation
-from chainrule.networks.flows.normalization import ActNorm, BatchNorm
+from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
 from chainrule.networks.flows.stacked import Stacked
 
 FEW = 100_000
@@ -25,7 +26,7 @@ TRAINING: dict[str, Any] = {
 """Training settings that suit flows of vectors."""
 
 
-class StackConfig(FlowConfig):
+class StackConfig(FlowConfig, abc.ABC):
     """Settings of flows that repeat one layer."""
 
     norm: Literal["actnorm", "batch", "none"] = Field(
@@ -34,7 +35,7 @@ class StackConfig(FlowConfig):
     )
 
 
-class AutoregressiveConfig(StackConfig):
+class AutoregressiveConfig(StackConfig, abc.ABC):
     """Settings of flows of autoregressive layers."""
 
     layers: int = Field(5, ge=1, le=100, description="autoregressive layers")
@@ -69,10 +70,10 @@ def repeated(
     """
     size = schema.dimensions
 
-    def block(k: Key) -> Chain:
+    def block(k: Key) -> BijectionChain:
         norms: list[Bijection] = [ActNorm((size,))] if config.norm == "actnorm" else []
-        norms += [BatchNorm((size,))] if config.norm == "batch" else []
-        return Chain([*make(k), *norms])
+        norms += [FlowBatchNorm((size,))] if config.norm == "batch" else []
+        return BijectionChain([*make(k), *norms])
 
     return shaped(Stacked(block, depth, key=key), schema)
 

@@ -15,12 +15,12 @@ from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleWarni
 from chainrule.data import Batch, Schema
 from chainrule.models.flow import fit_density, reverse_divergence
 from chainrule.models.flow.flow_model import FlowModel
-from chainrule.models.flow.settings import FlowConfig, base_law
-from chainrule.networks.flows.base_laws import StandardNormal
-from chainrule.networks.flows.chain import Chain
+from chainrule.models.flow.settings import FlowConfig, base_distribution
+from chainrule.networks.flows.base_distributions import StandardNormal
+from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.elementwise import ScaleShift, Sigmoid
 from chainrule.networks.flows.linear import Triangular
-from chainrule.networks.flows.normalization import ActNorm, BatchNorm
+from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
 
 KEY = jax.random.key(0)
 TABLE = Schema("table", (3,))
@@ -115,16 +115,16 @@ def test_linear_conditioners_reach_the_likelihood_of_the_best_gaussian() -> None
 
 def test_the_same_density_behind_a_standardising_or_logit_layer_gives_the_same_numbers() -> None:
     x = jnp.asarray(np.random.default_rng(0).uniform(0.05, 0.95, size=(8, 3)), jnp.float32)
-    law = StandardNormal((3,))
+    codes = StandardNormal((3,))
     plain = ScaleShift((3,), math.log(0.2), 0.5)
-    split = Chain([ScaleShift((3,), math.log(2.0), 1.0), ScaleShift((3,), math.log(0.1), 0.4)])
+    split = BijectionChain([ScaleShift((3,), math.log(2.0), 1.0), ScaleShift((3,), math.log(0.1), 0.4)])
     squares = np.square((np.asarray(x) - 0.5) / 0.2).sum(axis=1)
     expected = -0.5 * squares - 3 * math.log(0.2 * math.sqrt(2 * math.pi))
     for one in (plain, split):
         z, log_det = one.inverse(x)
-        np.testing.assert_allclose(law.log_prob(z) + log_det, expected, rtol=1e-4)
+        np.testing.assert_allclose(codes.log_prob(z) + log_det, expected, rtol=1e-4)
     # A uniform density, as the sigmoid of logistic codes: log-density 0 everywhere inside.
-    base = base_law(FlowConfig(base="logistic"), TABLE, KEY)
+    base = base_distribution(FlowConfig(base="logistic"), TABLE, KEY)
     z, log_det = Sigmoid((3,)).inverse(x)
     np.testing.assert_allclose(base.log_prob(z) + log_det, 0, atol=1e-5)
 
@@ -155,7 +155,7 @@ def test_batch_norm_is_state_that_training_moves_and_judging_leaves() -> None:
     model = build("realnvp", layers=2, width=8, norm="batch")
     batch = Batch(jnp.asarray(3 * ROWS + 1))
     _, _, moved = eqx.filter_jit(model.loss_and_state)(batch, KEY)
-    norms = [one for one in moved.bijection.layers if isinstance(one, BatchNorm)]
+    norms = [one for one in moved.bijection.layers if isinstance(one, FlowBatchNorm)]
     assert len(moved.state()) == len(norms) == 2
     assert np.abs(norms[-1].running.mean - 0.3 * batch.x.mean(axis=0) / 3).max() < 0.1
     judge = eqx.filter_jit(lambda m, x: m.log_prob(x))

@@ -33,7 +33,7 @@ class HasState(Model):
         """
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
-        """The loss alone."""
+        """Default: the loss alone."""
         loss, metrics, _ = self.loss_and_state(batch, key)
         return loss, metrics
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets
-from chainrule.networks.flows.base_laws import BaseLaw
-from chainrule.networks.flows.chain import Chain, Frozen, Inverted
+from chainrule.networks.flows.base_distributions import BaseDistribution
+from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection
 from chainrule.networks.flows.findings import Audit, LayerAudit
 from chainrule.networks.flows.mass import total_mass
 from chainrule.networks.flows.stacked import Stacked
@@ -33,7 +33,7 @@ _SINGLE, _DOUBLE = 1e-4, 1e-9
 
 def audit(
     bijection: Bijection,
-    base: BaseLaw,
+    base: BaseDistribution,
     x: Events,
     key: Key,
     condition: Conditions = None,
@@ -41,7 +41,7 @@ def audit(
 ) -> Audit:
     """An audit at no more than this many of the examples.
 
-    >>> from chainrule.networks.flows.base_laws import StandardNormal
+    >>> from chainrule.networks.flows.base_distributions import StandardNormal
     >>> from chainrule.networks.flows.elementwise import ScaleShift
     >>> found = audit(ScaleShift((2,), 1.0), StandardNormal((2,)), jnp.ones((4, 2)), jax.random.key(0))
     >>> found.failures, round(found.whole.largest_log_scale, 4), found.mass.method
@@ -68,12 +68,12 @@ def layers_of(bijection: Bijection) -> tuple[Bijection, ...]:
     """The layers of a flow from codes to data, chains within chains written out.
 
     >>> from chainrule.networks.flows.elementwise import Sigmoid
-    >>> len(layers_of(Chain([Chain([Sigmoid((1,)), Sigmoid((1,))]), Sigmoid((1,))])))
+    >>> len(layers_of(BijectionChain([BijectionChain([Sigmoid((1,)), Sigmoid((1,))]), Sigmoid((1,))])))
     3
     """
     if isinstance(bijection, Stacked):
         layers = [bijection.layer(number) for number in range(bijection.depth)]
-    elif isinstance(bijection, Chain):
+    elif isinstance(bijection, BijectionChain):
         layers = list(bijection.layers)
     else:
         return (bijection,)
@@ -82,7 +82,7 @@ def layers_of(bijection: Bijection) -> tuple[Bijection, ...]:
 
 def layer_name(layer: Bijection) -> str:
     """What a layer is called, without its wrappings."""
-    while isinstance(layer, Inverted | Frozen):
+    while isinstance(layer, InvertedBijection | Frozen):
         layer = layer.layer
     return type(layer).__name__
 
@@ -147,8 +147,8 @@ def _jacobians(layer: Bijection, x: Events, condition: Conditions) -> Float[Arra
     """`dz/dx` of each example, by forward mode."""
 
     def flat(row: Array, given: Array | None) -> Array:
-        told = None if given is None else given[None]
-        return layer.inverse(row.reshape(1, *layer.shape), told).value.reshape(-1)
+        row_condition = None if given is None else given[None]
+        return layer.inverse(row.reshape(1, *layer.shape), row_condition).value.reshape(-1)
 
     rows = x.reshape(len(x), -1)
     if condition is None:

@@ -13,9 +13,9 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.networks.flows.base import Bijection, Conditions, Events, Mapped, Passes
-from chainrule.networks.flows.chain import Inverted
-from chainrule.networks.flows.masked import MaskedNetwork
-from chainrule.networks.flows.synthesisers import Affine, Reversed, Synthesiser
+from chainrule.networks.flows.chain import InvertedBijection
+from chainrule.networks.flows.masked import MaskedResidualNetwork
+from chainrule.networks.flows.synthesisers import AffineSynthesiser, ReversedSynthesiser, Synthesiser
 
 
 @final
@@ -26,7 +26,7 @@ class Autoregressive(Bijection):
     entry comes when; "before" is meant in it.
     """
 
-    network: MaskedNetwork
+    network: MaskedResidualNetwork
     synthesiser: Synthesiser
     order: Int[Array, " entries"]
     shape: tuple[int] = eqx.field(static=True)
@@ -46,7 +46,7 @@ class Autoregressive(Bijection):
         chosen = np.arange(size) if order is None else np.asarray(order)
         if sorted(chosen.tolist()) != list(range(size)):
             raise ArgumentError(f"Autoregressive(order={chosen.tolist()}): it is no order of {size} entries")
-        self.network = MaskedNetwork(
+        self.network = MaskedResidualNetwork(
             size, synthesiser.numbers, width=width, blocks=blocks, condition=condition, key=key
         )
         self.synthesiser, self.order = synthesiser, jnp.asarray(chosen, jnp.int32)
@@ -87,7 +87,7 @@ def masked_autoregressive(
     condition: int = 0,
     order: Any = None,
     key: Key,
-) -> Inverted:
+) -> InvertedBijection:
     """A layer whose parameters depend on data: `z_i = (x_i - t_i(x_<i)) exp(-s_i(x_<i))` where it is affine.
 
     Densities take one pass and draws one for each entry (Papamakarios, Pavlakou and Murray, 2017). A synthesiser that
@@ -97,8 +97,8 @@ def masked_autoregressive(
     >>> masked_autoregressive(3, width=8, key=jax.random.key(0)).passes
     Passes(forward=3, inverse=1)
     """
-    chosen = Reversed(Affine()) if synthesiser is None else synthesiser
-    return Inverted(
+    chosen = ReversedSynthesiser(AffineSynthesiser()) if synthesiser is None else synthesiser
+    return InvertedBijection(
         Autoregressive(size, chosen, width=width, blocks=blocks, condition=condition, order=order, key=key)
     )
 

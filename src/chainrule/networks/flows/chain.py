@@ -3,6 +3,7 @@
 Changes of volume of a chain add up, each at the values that reach its layer. Nothing here knows what a layer computes.
 """
 
+import abc
 import math
 from collections.abc import Sequence
 from typing import Self, final
@@ -17,11 +18,11 @@ from chainrule.networks.flows.base import Bijection, Conditions, Events, Mapped,
 
 
 @final
-class Chain(Bijection):
+class BijectionChain(Bijection):
     """`T = T_K o ... o T_1`: layers in the order in which codes pass them on the way to the data.
 
     >>> from chainrule.networks.flows.elementwise import ScaleShift
-    >>> two = Chain([ScaleShift((2,), log_scale=1.0), ScaleShift((2,), shift=3.0)])
+    >>> two = BijectionChain([ScaleShift((2,), log_scale=1.0), ScaleShift((2,), shift=3.0)])
     >>> x, log_det = two.forward(jnp.zeros((1, 2)))
     >>> x.tolist(), log_det.tolist()
     ([[3.0, 3.0]], [2.0])
@@ -32,12 +33,12 @@ class Chain(Bijection):
 
     def __init__(self, layers: Sequence[Bijection]) -> None:
         if not layers:
-            raise ArgumentError("Chain: it needs at least one layer")
+            raise ArgumentError("BijectionChain: it needs at least one layer")
         self.layers, self.shape = tuple(layers), layers[0].shape
         for number, layer in enumerate(layers):
             if layer.shape != self.shape:
                 raise ArgumentError(
-                    f"Chain: layer {number} maps events of shape {layer.shape}, those before it {self.shape}"
+                    f"BijectionChain: layer {number} maps events of shape {layer.shape}, those before it {self.shape}"
                 )
 
     @property
@@ -94,7 +95,7 @@ def _normalised(layer: Bijection, x: Events, condition: Conditions) -> Events:
 
 
 @final
-class Inverted(Bijection):
+class InvertedBijection(Bijection):
     """A layer with its directions exchanged: what it did to codes it now does to data."""
 
     layer: Bijection
@@ -162,7 +163,7 @@ class Reshaped(Bijection):
         return Mapped(mapped.value.reshape(len(mapped.value), *self.shape), mapped.log_det)
 
 
-class Held(eqx.Module):
+class Held(eqx.Module, abc.ABC):
     """Arrays that training leaves as they are: neither gradients nor decay reach them."""
 
 
@@ -202,4 +203,4 @@ class Frozen(Bijection, Held):
         return eqx.tree_at(lambda frozen: frozen.layer, self, self.layer.started(x, condition))
 
 
-__all__ = ["Chain", "Frozen", "Held", "Inverted", "Reshaped"]
+__all__ = ["BijectionChain", "Frozen", "Held", "InvertedBijection", "Reshaped"]

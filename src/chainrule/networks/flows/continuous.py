@@ -25,7 +25,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import check_choice
 from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets, Mapped, Passes
-from chainrule.networks.flows.chain import Chain
+from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.elementwise import event_shape
 from chainrule.nn import Linear
 from chainrule.nn.ode import ODESolution, Slope, dormand_prince, runge_kutta_step
@@ -174,10 +174,10 @@ def solver_evaluations(
     """How often velocities were evaluated on the way from these data to codes; None for flows without any.
 
     >>> layer = Continuous((2,), GatedVelocity(2, 8, 1, key=jax.random.key(0)))
-    >>> int(solver_evaluations(Chain([layer, layer]), jnp.ones((1, 2)))) > 12
+    >>> int(solver_evaluations(BijectionChain([layer, layer]), jnp.ones((1, 2)))) > 12
     True
     """
-    layers = bijection.layers if isinstance(bijection, Chain) else (bijection,)
+    layers = bijection.layers if isinstance(bijection, BijectionChain) else (bijection,)
     if not any(isinstance(layer, Continuous) for layer in layers):
         return None
     total = jnp.zeros((), int)

@@ -24,7 +24,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, ChainruleWarning, DivergedError, check_choice
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.networks.flows.base import Bijection, Events
-from chainrule.networks.flows.base_laws import BaseLaw, StandardNormal
+from chainrule.networks.flows.base_distributions import BaseDistribution, StandardNormal
 from chainrule.probability.monte_carlo.importance import WeightReport, weight_report
 
 Target = Callable[[Float[Array, "batch ..."]], Float[Array, " batch"]]
@@ -41,7 +41,7 @@ class DensityFit(NamedTuple):
     """A flow fitted to a density, and how well it fits."""
 
     bijection: Bijection
-    base: BaseLaw
+    base: BaseDistribution
     losses: Float[np.ndarray, " steps"]
     """`KL - log Z` at each step, estimated from a batch."""
     draws: np.ndarray
@@ -80,7 +80,7 @@ class DensityFit(NamedTuple):
 
 
 def reverse_divergence(
-    bijection: Bijection, base: BaseLaw, target: Target, z: Events, *, gradient: str = "path"
+    bijection: Bijection, base: BaseDistribution, target: Target, z: Events, *, gradient: str = "path"
 ) -> Scalar:
     """`E [log p(T(z)) - log q~(T(z))]` over codes drawn from the base, with the gradient that is asked for.
 
@@ -95,15 +95,15 @@ def reverse_divergence(
     if gradient == "total":
         return (base.log_prob(z) - log_det - target(x)).mean()
     # The density at the draw with the flow's own parameters held: what is left of the gradient is that of the path.
-    still, law = jax.lax.stop_gradient((bijection, base))
+    still, chosen = jax.lax.stop_gradient((bijection, base))
     code, log_det_back = still.inverse(x)
-    return (law.log_prob(code) + log_det_back - target(x)).mean()
+    return (chosen.log_prob(code) + log_det_back - target(x)).mean()
 
 
 def fit_density(
     target: Target,
     bijection: Bijection,
-    base: BaseLaw | None = None,
+    base: BaseDistribution | None = None,
     *,
     key: Key,
     steps: int = 2000,
@@ -128,15 +128,15 @@ def fit_density(
     check_choice("fit_density", "gradient", gradient, ["path", "total"])
     for name, value in {"steps": steps, "batch": batch, "draws": draws, "starts": starts}.items():
         whole("fit_density", name, value)
-    law = StandardNormal(bijection.shape) if base is None else base
-    if law.shape != bijection.shape:
+    chosen = StandardNormal(bijection.shape) if base is None else base
+    if chosen.shape != bijection.shape:
         raise ArgumentError(
-            f"fit_density: the base has events of shape {law.shape}, the bijection maps {bijection.shape}"
+            f"fit_density: the base has events of shape {chosen.shape}, the bijection maps {bijection.shape}"
         )
     fits = []
     for number, k in enumerate(jax.random.split(key, starts)):
         for_start, for_steps, for_draws = jax.random.split(k, 3)
-        flow = (_shaken(bijection, for_start), law) if number else (bijection, law)
+        flow = (_shaken(bijection, for_start), chosen) if number else (bijection, chosen)
         flow, losses = _trained(flow, target, for_steps, steps, batch, lr, gradient)
         fits.append(_judged(flow, losses, target, for_draws, draws))
     best = min(fits, key=lambda one: float(np.mean(one.losses[-max(steps // 10, 1) :])))
@@ -166,14 +166,14 @@ def _shaken(bijection: Bijection, key: Key) -> Bijection:
 
 
 def _trained(
-    flow: tuple[Bijection, BaseLaw],
+    flow: tuple[Bijection, BaseDistribution],
     target: Target,
     key: Key,
     steps: int,
     batch: int,
     lr: float,
     gradient: str,
-) -> tuple[tuple[Bijection, BaseLaw], np.ndarray]:
+) -> tuple[tuple[Bijection, BaseDistribution], np.ndarray]:
     rate = optax.cosine_decay_schedule(lr, steps)
     optimizer = optax.chain(optax.clip_by_global_norm(10.0), optax.adam(rate))
     arrays, rest = eqx.partition(flow, eqx.is_inexact_array)
@@ -201,7 +201,7 @@ def _trained(
     return eqx.combine(carry[0], rest), np.concatenate(losses)
 
 
-def _stop(flow: tuple[Bijection, BaseLaw], target: Target, key: Key, batch: int) -> None:
+def _stop(flow: tuple[Bijection, BaseDistribution], target: Target, key: Key, batch: int) -> None:
     """Raise with a draw at which the target is not a number, where one is found."""
     bijection, base = flow
     x = bijection.forward(base.draw(key, batch)).value
@@ -215,12 +215,12 @@ def _stop(flow: tuple[Bijection, BaseLaw], target: Target, key: Key, batch: int)
 
 
 def _judged(
-    flow: tuple[Bijection, BaseLaw], losses: np.ndarray, target: Target, key: Key, draws: int
+    flow: tuple[Bijection, BaseDistribution], losses: np.ndarray, target: Target, key: Key, draws: int
 ) -> DensityFit:
     bijection, base = flow
 
     @eqx.filter_jit
-    def weighed(flow: tuple[Bijection, BaseLaw], k: Key) -> tuple[Array, Array]:
+    def weighed(flow: tuple[Bijection, BaseDistribution], k: Key) -> tuple[Array, Array]:
         bijection, base = flow
         z = base.draw(k, draws)
         x, log_det = bijection.forward(z)

@@ -33,9 +33,9 @@ class Mass(NamedTuple):
     def words(self) -> str:
         """The finding in a few words."""
         if self.method == "grid":
-            return f"total probability {self.value:.4f} on a grid of {self.effective:.0f} points"
-        told = f"total probability {self.value:.3f} ± {self.standard_error:.3f} by weighted draws"
-        return told if self.conclusive else f"{told}, of which only {self.effective:.0f} count"
+            return f"total probability {self.value:.4f} on a grid of {self.effective:,.0f} points"
+        found = f"total probability {self.value:.3f} ± {self.standard_error:.3f} by weighted draws"
+        return found if self.conclusive else f"{found}, of which only {self.effective:.0f} count"
 
 
 class LayerAudit(NamedTuple):

@@ -35,7 +35,7 @@ class MaskedBlock(eqx.Module):
 
 
 @final
-class MaskedNetwork(eqx.Module):
+class MaskedResidualNetwork(eqx.Module):
     """`numbers` outputs for each entry, strictly autoregressive, from a masked layer and residual blocks.
 
     Degrees of hidden units rise evenly over 1 to D - 1. Conditions pass around the masks; units of degree 0, which see
@@ -53,23 +53,23 @@ class MaskedNetwork(eqx.Module):
     def __init__(
         self, entries: int, numbers: int, *, width: int, blocks: int, condition: int = 0, key: Key
     ) -> None:
-        self.entries, self.numbers = whole("MaskedNetwork", "entries", entries), numbers
-        self.width = whole("MaskedNetwork", "width", width)
+        self.entries, self.numbers = whole("MaskedResidualNetwork", "entries", entries), numbers
+        self.width = whole("MaskedResidualNetwork", "width", width)
         keys = iter(jax.random.split(key, 3 + 3 * blocks))
         # About half of the inputs of a unit are masked, which the factor 2 under the root makes up for.
         gain = math.sqrt(2)
 
-        def told() -> Linear | None:
+        def conditioned() -> Linear | None:
             k = next(keys)
             return Linear(condition, width, bias=False, key=k) if condition else None
 
         self.inward = Linear(entries, width, gain=gain, key=next(keys))
-        self.inward_given = told()
+        self.inward_given = conditioned()
         self.blocks = tuple(
             MaskedBlock(
                 Linear(width, width, gain=2.0, key=next(keys)),
                 Linear(width, width, gain=0.1, key=next(keys)),
-                told(),
+                conditioned(),
             )
             for _ in range(blocks)
         )
@@ -123,8 +123,8 @@ class MaskedNetwork(eqx.Module):
             for number, (first, second) in enumerate(at.blocks):
                 outer, inner = carry.layers[number]
                 outer = _put(outer, jax.nn.silu(fresh), at.start)
-                told = outer @ first[0] + first[1]
-                inner = _put(inner, jax.nn.silu(told), at.start)
+                within = outer @ first[0] + first[1]
+                inner = _put(inner, jax.nn.silu(within), at.start)
                 fresh = fresh + inner @ second[0] + second[1]
                 layers.append((outer, inner))
             last = _put(carry.last, jax.nn.silu(fresh), at.start)
@@ -231,4 +231,4 @@ def _said(layer: Linear | None, condition: Conditions) -> Array:
     return layer(condition)
 
 
-__all__ = ["MaskedBlock", "MaskedNetwork"]
+__all__ = ["MaskedBlock", "MaskedResidualNetwork"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.networks.flows.base import Bijection, Conditions, Events
-from chainrule.networks.flows.base_laws import BaseLaw
+from chainrule.networks.flows.base_distributions import BaseDistribution
 from chainrule.networks.flows.findings import Mass
 
 _DRAWS = 4096
@@ -20,55 +20,55 @@ _GRID = {1: 4096, 2: 384}
 
 
 def total_mass(
-    bijection: Bijection, base: BaseLaw, x: Events, key: Key, condition: Conditions = None
+    bijection: Bijection, base: BaseDistribution, x: Events, key: Key, condition: Conditions = None
 ) -> Mass:
     """The integral of the density given the condition of the first example, where there are any.
 
     In one and two dimensions on a grid around examples and draws, in more by weighing draws of Student's t with the
     moments of the flow's own.
 
-    >>> from chainrule.networks.flows.base_laws import StandardNormal
+    >>> from chainrule.networks.flows.base_distributions import StandardNormal
     >>> from chainrule.networks.flows.elementwise import ScaleShift
     >>> found = total_mass(ScaleShift((1,), 1.0), StandardNormal((1,)), jnp.zeros((4, 1)), jax.random.key(0))
     >>> round(found.value, 6)
     1.0
     """
     size = math.prod(bijection.shape)
-    told = None if condition is None else condition[:1]
-    drawn = _drawn(bijection, base, key, told).reshape(_DRAWS, size)
+    shared = None if condition is None else condition[:1]
+    drawn = _drawn(bijection, base, key, shared).reshape(_DRAWS, size)
     if size <= 2:
         seen = np.concatenate([np.asarray(drawn), np.asarray(x).reshape(-1, size)])
-        return _on_a_grid(bijection, base, seen, told)
-    return _by_weights(bijection, base, drawn, jax.random.fold_in(key, 1), told)
+        return _on_a_grid(bijection, base, seen, shared)
+    return _by_weights(bijection, base, drawn, jax.random.fold_in(key, 1), shared)
 
 
-def _repeated(told: Conditions, n: int) -> Conditions:
-    return None if told is None else jnp.broadcast_to(told, (n, told.shape[1]))
+def _repeated(shared: Conditions, n: int) -> Conditions:
+    return None if shared is None else jnp.broadcast_to(shared, (n, shared.shape[1]))
 
 
 @eqx.filter_jit
-def _drawn(bijection: Bijection, base: BaseLaw, key: Key, told: Conditions) -> Events:
-    given = _repeated(told, _DRAWS)
+def _drawn(bijection: Bijection, base: BaseDistribution, key: Key, shared: Conditions) -> Events:
+    given = _repeated(shared, _DRAWS)
     return bijection.forward(base.draw(key, _DRAWS, given), given).value
 
 
 @eqx.filter_jit
 def _log_prob(
-    bijection: Bijection, base: BaseLaw, rows: Float[Array, "batch size"], told: Conditions
+    bijection: Bijection, base: BaseDistribution, rows: Float[Array, "batch size"], shared: Conditions
 ) -> Float[Array, " batch"]:
-    given = _repeated(told, len(rows))
+    given = _repeated(shared, len(rows))
     z, log_det = bijection.inverse(rows.reshape(len(rows), *bijection.shape), given)
     return base.log_prob(z, given) + log_det
 
 
-def _on_a_grid(bijection: Bijection, base: BaseLaw, seen: np.ndarray, told: Conditions) -> Mass:
+def _on_a_grid(bijection: Bijection, base: BaseDistribution, seen: np.ndarray, shared: Conditions) -> Mass:
     low, high = seen.min(axis=0), seen.max(axis=0)
     margin = 0.5 * (high - low) + 1e-3
     count = _GRID[seen.shape[1]]
     axes = [np.linspace(a, b, count) for a, b in zip(low - margin, high + margin, strict=True)]
     cell = math.prod(float(axis[1] - axis[0]) for axis in axes)
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, seen.shape[1])
-    logs = _log_prob(bijection, base, jnp.asarray(points, x_dtype(bijection)), told)
+    logs = _log_prob(bijection, base, jnp.asarray(points, x_dtype(bijection)), shared)
     total = np.exp(np.asarray(logs, np.float64)).sum() * cell
     return Mass(float(total), 0.0, len(points), "grid")
 
@@ -80,7 +80,11 @@ def x_dtype(bijection: Bijection) -> jnp.dtype:
 
 
 def _by_weights(
-    bijection: Bijection, base: BaseLaw, drawn: Float[Array, "draws size"], key: Key, told: Conditions
+    bijection: Bijection,
+    base: BaseDistribution,
+    drawn: Float[Array, "draws size"],
+    key: Key,
+    shared: Conditions,
 ) -> Mass:
     size = drawn.shape[1]
     mean = drawn.mean(axis=0)
@@ -96,7 +100,7 @@ def _by_weights(
     constant = math.lgamma((n + size) / 2) - math.lgamma(n / 2) - 0.5 * size * math.log(n * math.pi)
     squares = jnp.square(noise).sum(axis=1)
     log_q = constant - jnp.log(jnp.diag(factor)).sum() - 0.5 * (n + size) * jnp.log1p(squares / n)
-    weights = np.exp(np.asarray(_log_prob(bijection, base, proposed, told) - log_q, np.float64))
+    weights = np.exp(np.asarray(_log_prob(bijection, base, proposed, shared) - log_q, np.float64))
     error = weights.std() / math.sqrt(_DRAWS)
     effective = weights.sum() ** 2 / np.square(weights).sum()
     return Mass(float(weights.mean()), float(error), float(effective), "weighted draws")

@@ -88,7 +88,7 @@ class RunningMoments(Held):
 
 
 @final
-class BatchNorm(Elementary):
+class FlowBatchNorm(Elementary):
     """`z = exp(log_gain) (x - mean) / sqrt(variance + eps) + offset` (Dinh, Sohl-Dickstein and Bengio, 2017).
 
     In training, moments are those of the batch, as constants, and running averages follow them; a batch then has no
@@ -103,7 +103,7 @@ class BatchNorm(Elementary):
     new_weight: float = eqx.field(static=True)
 
     def __init__(self, shape: tuple[int, ...], new_weight: float = 0.1) -> None:
-        self.shape, self.new_weight = event_shape("BatchNorm", shape), new_weight
+        self.shape, self.new_weight = event_shape("FlowBatchNorm", shape), new_weight
         features = shape[-1]
         self.log_gain, self.offset = jnp.zeros(features), jnp.zeros(features)
         self.running = RunningMoments(jnp.zeros(features), jnp.ones(features))
@@ -125,7 +125,7 @@ class BatchNorm(Elementary):
         del condition, key
         if len(x) < 2:
             raise ArgumentError(
-                "BatchNorm: a batch of one example has no variance to train with",
+                "FlowBatchNorm: a batch of one example has no variance to train with",
                 remedy="use batch=2 or more, or norm=actnorm",
             )
         seen = jax.lax.stop_gradient(RunningMoments(*_moments(x)))
@@ -176,4 +176,4 @@ def _shared(log_scale: Float[Array, " features"], like: Events) -> LogDets:
     return jnp.broadcast_to(total.astype(like.dtype), (len(like),))
 
 
-__all__ = ["ActNorm", "BatchNorm", "RunningMoments", "held"]
+__all__ = ["ActNorm", "FlowBatchNorm", "RunningMoments", "held"]

@@ -1,7 +1,7 @@
 """Increasing functions of one number, whose parameters a network gives: what autoregressive layers and couplings apply.
 
 Parameters come along a leading axis, so many numbers for every value (Papamakarios et al., 2021, call the network the
-conditioner, and these the transformer). Zeros stand for the identity, up to the gate of `Gated`.
+conditioner, and these the transformer). Zeros stand for the identity, up to the gate of `GatedSynthesiser`.
 """
 
 import abc
@@ -46,10 +46,10 @@ class Synthesiser(eqx.Module):
 
 
 @final
-class Affine(Synthesiser):
+class AffineSynthesiser(Synthesiser):
     """`x = exp(s) z + t`, with |s| below `bound`: s is `bound tanh(h / bound)`.
 
-    >>> Affine().forward(jnp.ones(1), jnp.zeros((2, 1))).value.tolist()
+    >>> AffineSynthesiser().forward(jnp.ones(1), jnp.zeros((2, 1))).value.tolist()
     [1.0]
     """
 
@@ -57,7 +57,9 @@ class Affine(Synthesiser):
 
     def __check_init__(self) -> None:
         if not self.bound > 0 or not math.isfinite(self.bound):
-            raise ArgumentError(f"Affine(bound={self.bound}): logarithms of scales need a positive bound")
+            raise ArgumentError(
+                f"AffineSynthesiser(bound={self.bound}): logarithms of scales need a positive bound"
+            )
 
     @property
     def numbers(self) -> int:
@@ -79,7 +81,7 @@ class Affine(Synthesiser):
 
 
 @final
-class Additive(Synthesiser):
+class AdditiveSynthesiser(Synthesiser):
     """`x = z + t`, which changes no volume (Dinh, Krueger and Bengio, 2015)."""
 
     @property
@@ -97,7 +99,7 @@ class Additive(Synthesiser):
 
 
 @final
-class Gated(Synthesiser):
+class GatedSynthesiser(Synthesiser):
     """`x = g z + (1 - g) t` with a gate `g = sigmoid(h + 1.5)`: it contracts only, and begins near the identity.
 
     (Kingma, Salimans, Jozefowicz, Chen, Sutskever and Welling, 2016.)
@@ -120,14 +122,14 @@ class Gated(Synthesiser):
 
 
 @final
-class Spline(Synthesiser):
+class SplineSynthesiser(Synthesiser):
     """A rational-quadratic spline from `-bound` to `bound`, the identity beyond (Durkan et al., 2019)."""
 
     bins: int = eqx.field(static=True, default=8)
     bound: float = eqx.field(static=True, default=3.0)
 
     def __check_init__(self) -> None:
-        _check_box("Spline", self.bins, self.bound)
+        _check_box("SplineSynthesiser", self.bins, self.bound)
 
     @property
     def numbers(self) -> int:
@@ -152,7 +154,7 @@ class Spline(Synthesiser):
 
 
 @final
-class CircularSpline(Synthesiser):
+class CircularSplineSynthesiser(Synthesiser):
     """A spline of angles from -pi to pi, whose slope is the same at both ends (Rezende et al., 2020).
 
     Angles are wrapped into that interval on the way in.
@@ -161,7 +163,7 @@ class CircularSpline(Synthesiser):
     bins: int = eqx.field(static=True, default=8)
 
     def __check_init__(self) -> None:
-        _check_box("CircularSpline", self.bins, math.pi)
+        _check_box("CircularSplineSynthesiser", self.bins, math.pi)
 
     @property
     def numbers(self) -> int:
@@ -184,7 +186,7 @@ class CircularSpline(Synthesiser):
 
 
 @final
-class Reversed(Synthesiser):
+class ReversedSynthesiser(Synthesiser):
     """A synthesiser with its directions exchanged."""
 
     synthesiser: Synthesiser
@@ -218,12 +220,12 @@ def _check_box(where: str, bins: int, bound: float) -> None:
 
 
 __all__ = [
-    "Additive",
-    "Affine",
-    "CircularSpline",
-    "Gated",
-    "Reversed",
-    "Spline",
+    "AdditiveSynthesiser",
+    "AffineSynthesiser",
+    "CircularSplineSynthesiser",
+    "GatedSynthesiser",
+    "ReversedSynthesiser",
+    "SplineSynthesiser",
     "Synthesised",
     "Synthesiser",
 ]

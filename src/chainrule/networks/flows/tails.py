@@ -6,9 +6,9 @@ from chainrule.core.types import Array, Float
 from chainrule.networks.flows.audit import layers_of
 from chainrule.networks.flows.autoregressive import Autoregressive
 from chainrule.networks.flows.base import Bijection, Conditions, Events
-from chainrule.networks.flows.chain import Frozen, Inverted, Reshaped
+from chainrule.networks.flows.chain import Frozen, InvertedBijection, Reshaped
 from chainrule.networks.flows.couplings import Coupling
-from chainrule.networks.flows.synthesisers import Reversed, Spline, Synthesiser
+from chainrule.networks.flows.synthesisers import ReversedSynthesiser, SplineSynthesiser, Synthesiser
 
 
 def has_splines(bijection: Bijection) -> bool:
@@ -21,7 +21,7 @@ def tail_share(bijection: Bijection, x: Events, condition: Conditions = None) ->
 
     >>> import jax
     >>> from chainrule.networks.flows.autoregressive import masked_autoregressive
-    >>> layer = masked_autoregressive(2, Spline(4, 3.0), width=4, key=jax.random.key(0))
+    >>> layer = masked_autoregressive(2, SplineSynthesiser(4, 3.0), width=4, key=jax.random.key(0))
     >>> tail_share(layer, jnp.array([[0.0, 5.0]])).tolist()
     [0.5]
     """
@@ -41,14 +41,14 @@ def _flat(bijection: Bijection) -> tuple[Bijection, ...]:
 
 
 def _box(layer: Bijection) -> float | None:
-    while isinstance(layer, Inverted | Frozen):
+    while isinstance(layer, InvertedBijection | Frozen):
         layer = layer.layer
     if not isinstance(layer, Autoregressive | Coupling):
         return None
     found: Synthesiser = layer.synthesiser
-    while isinstance(found, Reversed):
+    while isinstance(found, ReversedSynthesiser):
         found = found.synthesiser
-    return found.bound if isinstance(found, Spline) else None
+    return found.bound if isinstance(found, SplineSynthesiser) else None
 
 
 __all__ = ["has_splines", "tail_share"]

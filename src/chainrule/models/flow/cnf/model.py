@@ -9,8 +9,8 @@ from pydantic import Field
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
-from chainrule.models.flow.settings import FlowConfig, base_law, condition_features, encoder
-from chainrule.networks.flows.chain import Chain
+from chainrule.models.flow.settings import FlowConfig, base_distribution, condition_features, encoder
+from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.continuous import Continuous, GatedVelocity
 from chainrule.networks.flows.normalization import ActNorm
 
@@ -49,8 +49,8 @@ def build(config: ContinuousFlowConfig, schema: Schema, key: Key) -> FlowModel:
         tolerance=config.tolerance,
         gradient=config.gradient,
     )
-    flow = Chain([layer, ActNorm(schema.shape)])
-    base = base_law(config, schema, key_base)
+    flow = BijectionChain([layer, ActNorm(schema.shape)])
+    base = base_distribution(config, schema, key_base)
     return FlowModel(flow, base, encoder(config, schema, key_condition), config, schema)
 
 

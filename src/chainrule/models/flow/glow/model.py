@@ -1,6 +1,7 @@
 """Glow: settings, and the flow of images they describe."""
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal, final
 
 import jax
@@ -10,19 +11,20 @@ from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.flow.dequantized_flow import DequantizedFlow, continuous
 from chainrule.models.flow.flow_model import FlowModel
-from chainrule.models.flow.settings import FlowConfig, base_law, condition_features, encoder
+from chainrule.models.flow.settings import FlowConfig, base_distribution, condition_features, encoder
 from chainrule.networks.flows.base import Bijection
-from chainrule.networks.flows.chain import Chain
+from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.dequantization import logit_layer
 from chainrule.networks.flows.image_couplings import ChannelCoupling
 from chainrule.networks.flows.level_noise import LevelNoise
 from chainrule.networks.flows.multiscale import Level, MultiScale, SplitPrior, TopPrior
 from chainrule.networks.flows.normalization import ActNorm
 from chainrule.networks.flows.one_by_one import DenseOneByOne, OneByOne
-from chainrule.networks.flows.squeeze import check_sides
+from chainrule.networks.flows.squeeze import check_sides, squeezed
 from chainrule.networks.flows.stacked import Stacked
 
 _FEW_LEVELS = 32
+"""With no more than these, noise between levels is wide and worth learning."""
 
 
 @final
@@ -46,16 +48,14 @@ class GlowConfig(FlowConfig):
     )
     dequantization: Literal["uniform", "variational"] = Field(
         "uniform",
-        description="noise between levels: the same everywhere, or drawn by a second flow that sees the image",
+        description="noise between levels: the same everywhere, or by a second flow that sees the image, which suits "
+        "32 levels and fewer",
     )
     noise_width: int = Field(32, ge=1, description="dequantization=variational: channels within its networks")
 
 
 def suited(config: GlowConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
-    """Sizes as published for such images, fewer steps for small ones, and as many levels as their sides allow.
-
-    Noise between few levels is wide, and worth learning.
-    """
+    """Sizes as published for such images, fewer steps for small ones, as many levels as their sides allow; noise."""
     del config, examples
     if len(schema.shape) != 3:
         return {}
@@ -76,7 +76,7 @@ def build(config: GlowConfig, schema: Schema, key: Key) -> FlowModel | Dequantiz
     """A fresh model."""
     key_flow, key_base, key_condition, key_noise = jax.random.split(key, 4)
     condition = encoder(config, schema, key_condition)
-    base = base_law(config, schema, key_base)
+    base = base_distribution(config, schema, key_base)
     flow = glow_flow(config, schema, key_flow)
     if config.dequantization == "uniform":
         return FlowModel(flow, base, condition, config, schema)
@@ -92,7 +92,7 @@ def glow_flow(config: GlowConfig, schema: Schema, key: Key) -> MultiScale:
     levels, now = [], shape
     for number, k in enumerate(jax.random.split(key, config.levels), 1):
         key_steps, key_split = jax.random.split(k)
-        now = (now[0] // 2, now[1] // 2, 4 * now[2])
+        now = squeezed(now)
         steps = Stacked(_step(config, now, features), config.depth, key=key_steps)
         before = logit_layer(schema, config.logit_margin) if number == 1 else None
         if number == config.levels:
@@ -104,14 +104,14 @@ def glow_flow(config: GlowConfig, schema: Schema, key: Key) -> MultiScale:
     return MultiScale(shape, levels, TopPrior(now, features))
 
 
-def _step(config: GlowConfig, shape: tuple[int, int, int], features: int) -> Any:
+def _step(config: GlowConfig, shape: tuple[int, int, int], features: int) -> Callable[[Key], Bijection]:
     """What makes a step of flow: from data to codes actnorm, a 1x1 convolution, a coupling."""
     mix = OneByOne if config.mixing == "lu" else DenseOneByOne
 
     def make(key: Key) -> Bijection:
         one, two = jax.random.split(key)
         coupling = ChannelCoupling(shape, width=config.width, features=features, key=one)
-        return Chain([coupling, mix(shape, key=two), ActNorm(shape)])
+        return BijectionChain([coupling, mix(shape, key=two), ActNorm(shape)])
 
     return make
 

@@ -8,11 +8,11 @@ from pydantic import Field
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
-from chainrule.models.flow.settings import base_law, condition_features, encoder
+from chainrule.models.flow.settings import base_distribution, condition_features, encoder
 from chainrule.models.flow.stacks import AutoregressiveConfig, mixing, repeated
 from chainrule.networks.flows.autoregressive import masked_autoregressive
 from chainrule.networks.flows.base import Bijection
-from chainrule.networks.flows.synthesisers import Affine, Reversed
+from chainrule.networks.flows.synthesisers import AffineSynthesiser, ReversedSynthesiser
 
 
 @final
@@ -31,7 +31,7 @@ def build(config: MAFConfig, schema: Schema, key: Key) -> FlowModel:
         for_network, for_mixing = jax.random.split(k)
         layer = masked_autoregressive(
             size,
-            Reversed(Affine(config.bound)),
+            ReversedSynthesiser(AffineSynthesiser(config.bound)),
             width=config.width,
             blocks=config.blocks,
             condition=condition_features(config),
@@ -40,7 +40,7 @@ def build(config: MAFConfig, schema: Schema, key: Key) -> FlowModel:
         return [layer, mixing(config, size, for_mixing)]
 
     bijection = repeated(config, schema, config.layers, layers, for_layers)
-    base = base_law(config, schema, for_base)
+    base = base_distribution(config, schema, for_base)
     return FlowModel(bijection, base, encoder(config, schema, for_condition), config, schema)
 
 

@@ -12,10 +12,13 @@ from chainrule.core.types import Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
-from chainrule.models.flow.settings import base_law, encoder
+from chainrule.models.flow.settings import base_distribution, encoder
 from chainrule.models.flow.stacks import StackConfig, repeated
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.planar import Planar, Radial
+
+_FEW = 4
+"""So many layers are inverted in no time."""
 
 
 @final
@@ -38,13 +41,15 @@ def build(config: PlanarConfig, schema: Schema, key: Key) -> FlowModel:
         return [bend(schema.dimensions, k)]
 
     bijection = repeated(config, schema, config.layers, layers, for_layers)
-    base = base_law(config, schema, for_base)
+    base = base_distribution(config, schema, for_base)
     return FlowModel(bijection, base, encoder(config, schema, for_condition), config, schema)
 
 
 def warned(config: PlanarConfig, data: Data) -> Mapping[str, Any]:
-    """No settings, and a warning of what densities of data cost."""
+    """No settings, and a warning of what densities of data cost with more than a few layers."""
     del data
+    if config.layers <= _FEW:
+        return {}
     warnings.warn(
         f"planar: {config.bend} layers have no inverse in closed form; fitting data solves an equation by bisection "
         "for each layer and example. spline-flow fits data better and faster; planar suits densities without data "

@@ -14,11 +14,11 @@ from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.flow.settings import condition_features
 from chainrule.networks.flows.base import Bijection
-from chainrule.networks.flows.chain import Chain
+from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.dequantization import logit_layer
 from chainrule.networks.flows.image_couplings import MaskedCoupling, checkerboard, half_of_channels
 from chainrule.networks.flows.multiscale import Level, MultiScale, SplitPrior, TopPrior
-from chainrule.networks.flows.normalization import ActNorm, BatchNorm
+from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
 from chainrule.networks.flows.squeeze import check_sides, squeezed
 from chainrule.networks.flows.stacked import Stacked
 
@@ -44,7 +44,7 @@ def image_flow(config: "RealNVPConfig", schema: Schema, key: Key) -> MultiScale:
         first = _couplings(config, boards, one)
         levels.append(
             Level(
-                first if logit is None else Chain([first, logit]),
+                first if logit is None else BijectionChain([first, logit]),
                 _couplings(config, halves, two),
                 SplitPrior(kept, finer[2] - kept, key=three),
             )
@@ -59,7 +59,7 @@ def _couplings(config: "RealNVPConfig", masks: list[jax.Array], key: Key) -> Sta
     """A coupling for each mask, with the norm of the settings towards the data."""
     shape = masks[0].shape
 
-    def make(key: Key) -> Chain:
+    def make(key: Key) -> BijectionChain:
         coupling = MaskedCoupling(
             shape,
             masks[0],
@@ -71,8 +71,8 @@ def _couplings(config: "RealNVPConfig", masks: list[jax.Array], key: Key) -> Sta
             key=key,
         )
         norms: list[Bijection] = [ActNorm(shape)] if config.norm == "actnorm" else []
-        norms += [BatchNorm(shape)] if config.norm == "batch" else []
-        return Chain([coupling, *norms])
+        norms += [FlowBatchNorm(shape)] if config.norm == "batch" else []
+        return BijectionChain([coupling, *norms])
 
     alike = Stacked(make, len(masks), key=key)
     return eqx.tree_at(lambda stacked: stacked.layers.layers[0].mask, alike, jnp.stack(masks))

@@ -10,14 +10,14 @@ from chainrule.data import kinds
 from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.realnvp.images import image_flow
-from chainrule.models.flow.settings import base_law, condition_features, encoder
+from chainrule.models.flow.settings import base_distribution, condition_features, encoder
 from chainrule.models.flow.stacks import StackConfig, shaped
 from chainrule.networks.flows.base import Bijection
-from chainrule.networks.flows.chain import Chain
+from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.couplings import Coupling, check_roles, roles
 from chainrule.networks.flows.elementwise import ScaleShift
-from chainrule.networks.flows.normalization import ActNorm, BatchNorm
-from chainrule.networks.flows.synthesisers import Additive, Affine
+from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
+from chainrule.networks.flows.synthesisers import AdditiveSynthesiser, AffineSynthesiser
 
 
 @final
@@ -59,7 +59,7 @@ def vector_flow(config: RealNVPConfig, schema: Schema, key: Key) -> Bijection:
     for_roles, *keys = jax.random.split(key, 1 + config.layers)
     turns = roles(config.split, size, config.layers, for_roles)
     check_roles(turns)
-    synthesiser = Additive() if config.form == "additive" else Affine(config.bound)
+    synthesiser = AdditiveSynthesiser() if config.form == "additive" else AffineSynthesiser(config.bound)
     layers: list[Bijection] = []
     for moved, k in zip(turns, keys, strict=True):
         layers.append(
@@ -73,10 +73,10 @@ def vector_flow(config: RealNVPConfig, schema: Schema, key: Key) -> Bijection:
             )
         )
         if config.norm != "none":
-            layers.append(ActNorm((size,)) if config.norm == "actnorm" else BatchNorm((size,)))
+            layers.append(ActNorm((size,)) if config.norm == "actnorm" else FlowBatchNorm((size,)))
     if config.form == "additive":
         layers.append(ScaleShift((size,)))
-    return shaped(Chain(layers), schema)
+    return shaped(BijectionChain(layers), schema)
 
 
 def build(config: RealNVPConfig, schema: Schema, key: Key) -> FlowModel:
@@ -84,7 +84,7 @@ def build(config: RealNVPConfig, schema: Schema, key: Key) -> FlowModel:
     for_layers, for_base, for_condition = jax.random.split(key, 3)
     flow = image_flow if kinds.of(schema).shows_pixels(schema) else vector_flow
     bijection = flow(config, schema, for_layers)
-    base = base_law(config, schema, for_base)
+    base = base_distribution(config, schema, for_base)
     return FlowModel(bijection, base, encoder(config, schema, for_condition), config, schema)
 
 

@@ -8,14 +8,15 @@ from pydantic import Field
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
-from chainrule.models.flow.settings import FlowConfig, base_law, condition_features, encoder
+from chainrule.models.flow.settings import FlowConfig, base_distribution, condition_features, encoder
 from chainrule.networks.flows.base import Bijection
-from chainrule.networks.flows.chain import Chain
+from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.contraction import Contraction
 from chainrule.networks.flows.multiscale import Level, MultiScale, TopPrior
 from chainrule.networks.flows.normalization import ActNorm
 from chainrule.networks.flows.residual import ContractiveResidual
 from chainrule.networks.flows.squeeze import check_sides, squeezed
+from chainrule.networks.flows.stacked import Stacked
 
 
 @final
@@ -43,23 +44,23 @@ def build(config: ResidualFlowConfig, schema: Schema, key: Key) -> FlowModel:
         )
     else:
         flow = _blocks(config, schema.shape, features, key_flow)
-    base = base_law(config, schema, key_base)
+    base = base_distribution(config, schema, key_base)
     return FlowModel(flow, base, encoder(config, schema, key_condition), config, schema)
 
 
-def _blocks(config: ResidualFlowConfig, shape: tuple[int, ...], features: int, key: Key) -> Chain:
-    layers: list[Bijection] = []
-    for k in jax.random.split(key, config.blocks):
+def _blocks(config: ResidualFlowConfig, shape: tuple[int, ...], features: int, key: Key) -> Stacked:
+    def make(key: Key) -> BijectionChain:
         network = Contraction(
             shape,
             width=config.width,
             depth=config.depth,
             bound=config.coefficient,
             features=features,
-            key=k,
+            key=key,
         )
-        layers += [ContractiveResidual(shape, network), ActNorm(shape)]
-    return Chain(layers)
+        return BijectionChain([ContractiveResidual(shape, network), ActNorm(shape)])
+
+    return Stacked(make, config.blocks, key=key)
 
 
 __all__ = ["ResidualFlowConfig", "build"]

@@ -9,13 +9,13 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
-from chainrule.models.flow.settings import base_law, condition_features, encoder
+from chainrule.models.flow.settings import base_distribution, condition_features, encoder
 from chainrule.models.flow.stacks import AutoregressiveConfig, mixing, repeated
 from chainrule.networks.flows.autoregressive import masked_autoregressive
 from chainrule.networks.flows.base import Bijection
-from chainrule.networks.flows.chain import Inverted
+from chainrule.networks.flows.chain import InvertedBijection
 from chainrule.networks.flows.couplings import Coupling, roles
-from chainrule.networks.flows.synthesisers import Spline
+from chainrule.networks.flows.synthesisers import SplineSynthesiser
 
 
 @final
@@ -45,12 +45,12 @@ def build(config: SplineFlowConfig, schema: Schema, key: Key) -> FlowModel:
             "layout=coupling: one entry has no others that could say how it is moved",
             remedy="use layout=autoregressive",
         )
-    spline, told = Spline(config.bins, config.bound), condition_features(config)
+    spline, features = SplineSynthesiser(config.bins, config.bound), condition_features(config)
 
     def coupling(number: int, k: Key) -> Bijection:
         moved = roles("halves", size, number + 1, k)[number]
-        return Inverted(
-            Coupling(moved, spline, width=config.width, depth=2 * config.blocks, condition=told, key=k)
+        return InvertedBijection(
+            Coupling(moved, spline, width=config.width, depth=2 * config.blocks, condition=features, key=k)
         )
 
     def layers(k: Key) -> list[Bijection]:
@@ -59,12 +59,12 @@ def build(config: SplineFlowConfig, schema: Schema, key: Key) -> FlowModel:
         if config.layout == "coupling":
             return [coupling(0, for_network), coupling(1, for_other), mixed]
         layer = masked_autoregressive(
-            size, spline, width=config.width, blocks=config.blocks, condition=told, key=for_network
+            size, spline, width=config.width, blocks=config.blocks, condition=features, key=for_network
         )
         return [layer, mixed]
 
     bijection = repeated(config, schema, config.layers, layers, for_layers)
-    base = base_law(config, schema, for_base)
+    base = base_distribution(config, schema, for_base)
     return FlowModel(bijection, base, encoder(config, schema, for_condition), config, schema)
 
 
