@@ -33,7 +33,11 @@ def all_of(model: "Helmholtz", data: Data, key: Key) -> Sequence[Picture]:
     if kinds.of(model.schema).shows_pixels(model.schema):
         shown = x[:_SHOWN]
         found = [
-            latent_pictures.triptych(np.asarray(shown), np.asarray(_rebuilt(model, shown))),
+            latent_pictures.triptych(
+                np.asarray(shown),
+                np.asarray(_rebuilt(model, shown)),
+                "From the probabilities of the first hidden layer. ",
+            ),
             fields(model),
             *found,
         ]

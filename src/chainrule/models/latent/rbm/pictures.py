@@ -36,7 +36,9 @@ def all_of(model: "RBM", data: Data, key: Key) -> Sequence[Picture]:
         found = [
             filters(model),
             particles(model, key),
-            latent_pictures.triptych(np.asarray(x), _rebuilt(model, x)),
+            latent_pictures.triptych(
+                np.asarray(x), _rebuilt(model, x), "From the probabilities of the hidden units. "
+            ),
         ]
     elif kind.is_plane(model.schema):
         found = [landscape(model, held_out)]

@@ -43,7 +43,10 @@ def pictures(model: "VQVAE", data: Data, key: Key) -> Sequence[Picture]:
     if not kinds.of(schema).shows_pixels(schema):
         return found
     back = np.asarray(_decoded(model, jnp.asarray(indices[:_SHOWN])))
-    found.insert(0, latent_pictures.triptych(x[:_SHOWN], back))
+    found.insert(
+        0,
+        latent_pictures.triptych(x[:_SHOWN], back, "From the nearest code of the codebook at every place. "),
+    )
     if len(model.code_shape) == 2:
         found += [tiles(model, met, indices), numbers(indices[0]), drawn(model, key)]
     return found
