@@ -12,6 +12,7 @@ from chainrule.core.errors import ArgumentError, DivergedError
 from chainrule.probability.transport import (
     SoftPermutation,
     barycentric_map,
+    batch_pairs,
     cost_matrix,
     displacement,
     draw_pairs,
@@ -184,6 +185,9 @@ def test_pairs_come_with_the_probabilities_of_the_plan() -> None:
     even = np.full(9, 1 / 9)
     each = draw_pairs(jax.random.key(1), exact(even, even, cost_matrix(X, Y)).plan)
     np.testing.assert_array_equal(each.second, monge(X, Y).targets)
+    np.testing.assert_array_equal(batch_pairs(jax.random.key(1), X, Y).second, monge(X, Y).targets)
+    loose = jax.jit(lambda key: batch_pairs(key, X, Y, 1e3, count=4000))(jax.random.key(2))
+    assert np.bincount(np.asarray(loose.second), minlength=9).min() > 300, "next to independent"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.probability import Normal
 from chainrule.probability.divergences import slide
 from chainrule.probability.transport import exact, monotone_coupling, wasserstein_1d
+from chainrule.probability.transport.one_dimensional import ordered
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -83,6 +84,21 @@ def test_a_batch_is_each_of_its_members_and_shares_what_has_no_batch_axis(sample
     np.testing.assert_allclose(
         wasserstein_1d(cubes, y, 2, a, b), np.stack([found, found], axis=1), atol=1e-14
     )
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_numbers_of_every_sign_and_size_are_put_in_order(kind) -> None:
+    random = np.random.default_rng(2)
+    rows = np.concatenate([random.normal(size=(3, 20)), 1e30 * random.normal(size=(3, 9))], axis=1).astype(
+        kind
+    )
+    rows[:, :6] = [0.0, -0.0, 1e-30, -1e-30, 3.0, 3.0]
+    np.testing.assert_array_equal(ordered(jax.numpy.asarray(rows)), np.sort(rows))
+    weights = random.normal(size=rows.shape)
+    slope = jax.grad(lambda x: (ordered(x) * weights).sum())(jax.numpy.asarray(rows))
+    expected = np.zeros_like(weights)
+    np.put_along_axis(expected, np.argsort(rows, kind="stable"), weights, axis=1)
+    np.testing.assert_allclose(slope, expected, rtol=1e-6)
 
 
 def test_the_monotone_coupling_is_the_exact_plan(samples) -> None:

@@ -8,7 +8,7 @@ from chainrule.probability.transport.barycenters import (
 )
 from chainrule.probability.transport.colors import ColorTransfer, transfer_colors
 from chainrule.probability.transport.costs import cost_matrix
-from chainrule.probability.transport.couplings import CoupledRows, draw_pairs
+from chainrule.probability.transport.couplings import CoupledRows, batch_pairs, draw_pairs
 from chainrule.probability.transport.divergence import sinkhorn_divergence, usual_eps
 from chainrule.probability.transport.duality import (
     Bounds,
@@ -75,6 +75,7 @@ __all__ = [
     "SoftPermutation",
     "alternating_projections",
     "barycentric_map",
+    "batch_pairs",
     "bounds",
     "c_transform",
     "contraction_rate",

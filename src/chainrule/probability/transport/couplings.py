@@ -16,6 +16,9 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Int, Key
 from chainrule.probability.distributions.parameters import floating, require
+from chainrule.probability.transport.costs import Cost, cost_matrix
+from chainrule.probability.transport.exact import exact
+from chainrule.probability.transport.sinkhorn import sinkhorn
 
 
 class CoupledRows(NamedTuple):
@@ -48,4 +51,23 @@ def draw_pairs(key: Key, plan: Any, count: int | None = None) -> CoupledRows:
     return CoupledRows(drawn // mass.shape[1], drawn % mass.shape[1])
 
 
-__all__ = ["CoupledRows", "draw_pairs"]
+def batch_pairs(
+    key: Key, x: Any, y: Any, eps: Any = None, *, cost: Cost = "sqeuclidean", count: int | None = None
+) -> CoupledRows:
+    """Pairs of rows of two batches by the plan between them: the exact one, or with `eps` the entropic one.
+
+    The exact plan is found on the host; compiled code gives an `eps`. `count` as for `draw_pairs`.
+
+    >>> found = batch_pairs(jax.random.key(0), [[0.0], [1.0]], [[5.0], [4.0]])
+    >>> found.second.tolist()
+    [1, 0]
+    """
+    costs = cost_matrix(x, y, cost)
+    weights = [jnp.full(size, 1 / size, costs.dtype) for size in costs.shape]
+    found = (
+        exact(weights[0], weights[1], costs) if eps is None else sinkhorn(weights[0], weights[1], costs, eps)
+    )
+    return draw_pairs(key, found.plan, count)
+
+
+__all__ = ["CoupledRows", "batch_pairs", "draw_pairs"]

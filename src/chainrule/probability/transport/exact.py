@@ -53,7 +53,7 @@ class ExactTransport(NamedTuple):
 def exact(a: Any, b: Any, cost: Any, solver: str = "auto") -> ExactTransport:
     """The cheapest plan between weights `a` [n] and `b` [m] of equal totals, for costs [n, m].
 
-    `solver` is "assignment" (equal weights on as many points), "network-simplex" (needs the package POT), "highs", or
+    `solver` is "network-simplex" (needs the package POT), "assignment" (equal weights on as many points), "highs", or
     "auto": the first of these that applies. It works on the host, outside of `jit` and `vmap`.
 
     >>> found = exact([0.5, 0.3, 0.2], [0.2, 0.2, 0.6], [[0.0, 1, 4], [1, 0, 1], [4, 1, 0]])
