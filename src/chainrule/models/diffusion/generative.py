@@ -370,7 +370,7 @@ class Generative(
         return trajectories.trajectory(self, key, n, condition, steps, guidance)
 
     def samplers(self) -> Mapping[str, bool]:
-        """Samplers that can start from the same noise, and whether each is deterministic."""
+        """Default: all samplers that can start from the same noise, and whether each is deterministic."""
         return {name: sampler.deterministic for name, sampler in trajectories.compared().items()}
 
     def walk(self, noise: Array, sampler: str, evaluations: int, key: Key, condition: Any = None) -> Array:

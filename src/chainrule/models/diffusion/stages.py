@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Images, Picture, Scatter
+from chainrule.core.quoting import shell_word
 from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data import kinds
 from chainrule.data.batches import Batch
@@ -32,7 +33,7 @@ def check_unconditional(body: Model, known_as: str, usual: str) -> None:
     if isinstance(body, CanSample) and body.conditional:
         raise CapabilityError(
             f"the codes of {known_as} mean something only beside a condition",
-            remedy=f"use a first stage without conditions: chainrule train {usual}",
+            remedy=f"use a first stage without conditions: chainrule train {shell_word(usual)}",
         )
 
 
@@ -56,7 +57,8 @@ def check_learning(body: Model, known_as: str, model: str) -> None:
     if isinstance(body, HasOwnTraining | HasParts):
         raise CapabilityError(
             f"{known_as} is trained in a way of its own, not together with the diffusion of its codes",
-            remedy=f"train it first: chainrule train {known_as}, then chainrule train {model} from=RUN",
+            remedy=f"train it first: chainrule train {shell_word(known_as)}, then "
+            f"chainrule train {shell_word(model)} from=RUN",
         )
 
 
