@@ -28,15 +28,12 @@ class Stacked(Bijection):
 
     layers: Bijection
     depth: int = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, make: Callable[[Key], Bijection], depth: int, *, key: Key) -> None:
         self.depth = whole("Stacked", "depth", depth)
         self.layers = eqx.filter_vmap(make)(jax.random.split(key, depth))
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]  # a property in place of a field
-        """That of the layers."""
-        return self.layers.shape
+        self.shape = self.layers.shape
 
     @property
     def passes(self) -> Passes:
@@ -92,7 +89,8 @@ class Stacked(Bijection):
         reverse: bool = True,
     ) -> tuple[Mapped, Tree]:
         """Values and changes of volume through all layers, and what else each step gives, stacked."""
-        arrays, rest = eqx.partition(self.layers, eqx.is_array)
+        # Numbers without an axis of layers, such as the marks by which a probe knows a layer, are the same for all.
+        arrays, rest = eqx.partition(self.layers, lambda leaf: eqx.is_array(leaf) and leaf.ndim > 0)
         keys = None if key is None else jax.random.split(key, self.depth)
 
         def one(carry: Mapped, now: tuple[Tree, Any]) -> tuple[Mapped, Tree]:

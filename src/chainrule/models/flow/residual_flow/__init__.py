@@ -19,7 +19,7 @@ entry = Entry(
     training={
         "batch": 256,
         "steps": 2000,
-        "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.0, "clip": 1.0},
+        "optimizer": {"name": "adamw", "lr": 2e-3, "decay": 0.0, "clip": 1.0},
         "schedule": {"name": "cosine", "warmup": 100},
     },
 )

@@ -23,7 +23,7 @@ from chainrule.networks.flows.stacked import Stacked
 class ResidualFlowConfig(FlowConfig):
     """Settings of residual flows."""
 
-    blocks: int = Field(8, ge=1, le=1000, description="blocks x + g(x), one after another")
+    blocks: int = Field(16, ge=1, le=1000, description="blocks x + g(x), one after another")
     width: int = Field(64, ge=1, description="units, or channels, within the network of a block")
     depth: int = Field(2, ge=1, le=100, description="hidden layers of the network of a block")
     coefficient: float = Field(
