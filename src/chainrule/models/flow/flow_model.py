@@ -41,7 +41,7 @@ from chainrule.models.protocol import (
 from chainrule.networks import units
 from chainrule.networks.condition_values import values
 from chainrule.networks.conditions import ClassEncoder, ConditionEncoder, class_numbers
-from chainrule.networks.flows import checking
+from chainrule.networks.flows import checking, normalization
 from chainrule.networks.flows.audit import audit
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.base_distributions import BaseDistribution
@@ -198,6 +198,12 @@ class FlowModel(
         note = "" if warmth == 1 else f"; at temperature {warmth:g}, not the distribution of the model"
         return f"{passes} {'pass' if passes == 1 else 'passes'} of the network, one after another{note}"
 
+    @property
+    def passes(self) -> tuple[int, int]:
+        """Passes of the network that wait for each other: of a density, and of a draw."""
+        each = self.bijection.passes
+        return each.inverse, each.forward
+
     def sample_and_log_prob(self, key: Key, n: int, condition: Any = None) -> FlowDraws:
         """Examples with their log-densities, in one pass from the codes."""
         given = self._given(condition, n)
@@ -275,10 +281,18 @@ def started(model: FlowModel, data: Data) -> FlowModel:
     few = np.unique(np.linspace(0, len(data.train) - 1, _FIRST).astype(int))
     batch = data.train.batch(few)
     x = units.dequantized(model.schema, jnp.asarray(batch.x, jnp.float32), jax.random.key(0))
-    given = None
-    if model.condition is not None:
-        given = model.condition(jnp.asarray(batch.y)).summary
+    given = None if model.condition is None else model.condition(jnp.asarray(batch.y)).summary
     return eqx.tree_at(lambda m: m.bijection, model, model.bijection.started(x, given))
 
 
-__all__ = ["FlowDraws", "FlowModel", "FlowOptions", "started"]
+def recalibrated(model: FlowModel, data: Data) -> FlowModel:
+    """A flow with batch norms whose moments are those of all training examples, as it is best judged by."""
+    batch = data.train.batch(np.arange(len(data.train)))
+    for_noise, for_layers = jax.random.split(jax.random.key(0))
+    x = units.dequantized(model.schema, jnp.asarray(batch.x, jnp.float32), for_noise)
+    given = None if model.condition is None else model.condition(jnp.asarray(batch.y)).summary
+    moved = normalization.recalibrated(model.bijection, x, given, for_layers)
+    return eqx.tree_at(lambda m: m.bijection, model, moved)
+
+
+__all__ = ["FlowDraws", "FlowModel", "FlowOptions", "recalibrated", "started"]

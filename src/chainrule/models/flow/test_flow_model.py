@@ -14,7 +14,7 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleWarning, DivergedError
 from chainrule.data import Batch, Schema
 from chainrule.models.flow import fit_density, reverse_divergence
-from chainrule.models.flow.flow_model import FlowModel
+from chainrule.models.flow.flow_model import FlowModel, recalibrated
 from chainrule.models.flow.settings import FlowConfig, base_distribution
 from chainrule.networks.flows.base_distributions import StandardNormal
 from chainrule.networks.flows.chain import BijectionChain
@@ -160,6 +160,17 @@ def test_batch_norm_is_state_that_training_moves_and_judging_leaves() -> None:
     assert np.abs(norms[-1].running.mean - 0.3 * batch.x.mean(axis=0) / 3).max() < 0.1
     judge = eqx.filter_jit(lambda m, x: m.log_prob(x))
     np.testing.assert_allclose(judge(moved, batch.x[:4]), judge(moved, batch.x)[:4], rtol=1e-5)
+
+
+def test_moments_of_batch_norms_are_recomputed_over_all_training_examples() -> None:
+    data = cr.data.load("moons", n=200)
+    model = build("realnvp", data.schema, layers=2, width=8, norm="batch")
+    found = recalibrated(model, data).bijection.layers
+    x = data.train.batch(np.arange(len(data.train))).x
+    assert isinstance(found[-1], FlowBatchNorm)
+    np.testing.assert_allclose(found[-1].running.mean, x.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found[-1].running.variance, x.var(axis=0), rtol=1e-4)
+    assert found[-1].new_weight == 0.1
 
 
 # ---------------------------------------------------------------------- densities without data

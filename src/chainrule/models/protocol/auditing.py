@@ -15,5 +15,10 @@ class HasAudit(Model):
     def audit(self, x: Array, key: Key, condition: Any = None) -> Audit:
         """Inverse, change of volume and total probability at these examples, in model units."""
 
+    @property
+    def passes(self) -> tuple[int, int] | None:
+        """Default: not known; otherwise how many passes of its network wait for each other, of density and draw."""
+        return None
+
 
 __all__ = ["HasAudit"]

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.types import Array, Float, Key
+from chainrule.networks.flows.autoregressive import Autoregressive
 from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets
 from chainrule.networks.flows.base_distributions import BaseDistribution
 from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection
@@ -80,11 +81,16 @@ def layers_of(bijection: Bijection) -> tuple[Bijection, ...]:
     return tuple(inner for layer in layers for inner in layers_of(layer))
 
 
-def layer_name(layer: Bijection) -> str:
-    """What a layer is called, without its wrappings."""
+def unwrapped(layer: Bijection) -> Bijection:
+    """A layer without what turns it round or holds it."""
     while isinstance(layer, InvertedBijection | Frozen):
         layer = layer.layer
-    return type(layer).__name__
+    return layer
+
+
+def layer_name(layer: Bijection) -> str:
+    """What a layer is called, without its wrappings."""
+    return type(unwrapped(layer)).__name__
 
 
 class _Numbers(NamedTuple):
@@ -94,6 +100,7 @@ class _Numbers(NamedTuple):
     volume_error: Array
     log_scale: Array
     condition: Array
+    triangularity: Array
     non_finite: Array
 
 
@@ -102,7 +109,7 @@ def _examined(layer: Bijection, x: Events, condition: Conditions) -> tuple[_Numb
     z, volume = _inverse(layer, x, condition)
     back, volume_back = _forward(layer, z, condition)
     again, _ = _inverse(layer, back, condition)
-    shapes: Array = jnp.full(3, jnp.nan)
+    shapes: Array = jnp.full(4, jnp.nan)
     if math.prod(layer.shape) <= LARGEST_JACOBIAN:
         few = slice(0, _JACOBIANS)
         shapes = _jacobian_numbers(layer, x[few], volume[few], None if condition is None else condition[few])
@@ -122,12 +129,17 @@ def _forward(layer: Bijection, z: Events, condition: Conditions) -> tuple[Events
 @eqx.filter_jit
 def _jacobian_numbers(
     layer: Bijection, x: Events, volume: LogDets, condition: Conditions
-) -> Float[Array, " 3"]:
-    """Error of the volume, largest logarithm of a scale, worst condition."""
+) -> Float[Array, " 4"]:
+    """Error of the volume, largest logarithm of a scale, worst condition, largest entry above the diagonal."""
     jacobians = _jacobians(layer, x, condition)
+    inner = unwrapped(layer)
+    above = jnp.full((), jnp.nan, x.dtype)
+    if isinstance(inner, Autoregressive):
+        above = jnp.abs(jnp.triu(jacobians[:, inner.order][:, :, inner.order], 1)).max()
     singular = jnp.linalg.svd(jacobians, compute_uv=False)
     error = _share(volume, jnp.linalg.slogdet(jacobians)[1]).max()
-    return jnp.stack([error, jnp.abs(jnp.log(singular)).max(), (singular[:, 0] / singular[:, -1]).max()])
+    worst = (singular[:, 0] / singular[:, -1]).max()
+    return jnp.stack([error, jnp.abs(jnp.log(singular)).max(), worst, above])
 
 
 @jax.jit
@@ -136,7 +148,7 @@ def _compared(
 ) -> _Numbers:
     values = jnp.concatenate([one.reshape(-1) for one in (z, back, volume, volume_back)])
     errors = _share(x, back).max(), _share(z, again).max(), _share(volume, -volume_back).max()
-    return _Numbers(*errors, shapes[0], shapes[1], shapes[2], (~jnp.isfinite(values)).mean())
+    return _Numbers(*errors, *shapes, (~jnp.isfinite(values)).mean())
 
 
 def _share(one: Array, other: Array) -> Array:
@@ -173,4 +185,4 @@ def volumes_by_layer(
     return names[::-1], jnp.stack(found)
 
 
-__all__ = ["LARGEST_JACOBIAN", "audit", "layer_name", "layers_of", "volumes_by_layer"]
+__all__ = ["LARGEST_JACOBIAN", "audit", "layer_name", "layers_of", "unwrapped", "volumes_by_layer"]

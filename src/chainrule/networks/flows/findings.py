@@ -54,6 +54,8 @@ class LayerAudit(NamedTuple):
     """Largest |logarithm| of a singular value of the Jacobian."""
     condition: float
     """Largest singular value over the smallest, at the worst example."""
+    triangularity: float
+    """Of an autoregressive layer, the largest entry of the Jacobian above its diagonal."""
     non_finite: float
     """Share of values that are not finite."""
 
@@ -64,6 +66,7 @@ class LayerAudit(NamedTuple):
             (self.converse_error, "codes are not found again from their data"),
             (self.volume_sum, "the volumes of the two directions do not cancel"),
             (self.volume_error, "the volume is not that of the Jacobian"),
+            (self.triangularity, "an entry depends on later ones"),
         ]
         words = [f"{what}: off by {error:.2g}" for error, what in found if error > tolerance]
         if self.non_finite > 0:

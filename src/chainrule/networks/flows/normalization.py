@@ -4,10 +4,11 @@ Both count features along the last axis of an event and share them over the axes
 share those of a channel. They normalise on the way from data to codes.
 """
 
+import itertools
 import math
 import warnings
-from collections.abc import Sequence
-from typing import Self, final
+from collections.abc import Iterator, Sequence
+from typing import Self, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -16,7 +17,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.core.types import Array, Float, Key
-from chainrule.networks.flows.base import Conditions, Elementary, Events, LogDets, Mapped
+from chainrule.networks.flows.base import Bijection, Conditions, Elementary, Events, LogDets, Mapped
 from chainrule.networks.flows.chain import Held
 from chainrule.networks.flows.elementwise import event_shape
 
@@ -93,7 +94,7 @@ class FlowBatchNorm(Elementary):
 
     In training, moments are those of the batch, as constants, and running averages follow them; a batch then has no
     density, for its examples depend on each other. Everywhere else the running averages stand, so that the map is one
-    of single examples. `with_moments` sets them to those of all training examples.
+    of single examples. `recalibrated` sets them to the moments of all training examples.
     """
 
     log_gain: Float[Array, " features"]
@@ -142,6 +143,15 @@ class FlowBatchNorm(Elementary):
         """The same layer with these in place of its running averages."""
         return eqx.tree_at(lambda layer: layer.running, self, RunningMoments(mean, variance))
 
+    def following(self, new_weight: float) -> Self:
+        """The same layer, whose running averages follow a batch by this share; 1 takes over its moments."""
+        other = FlowBatchNorm(self.shape, new_weight)
+        return eqx.tree_at(
+            lambda layer: (layer.log_gain, layer.offset, layer.running),
+            other,
+            (self.log_gain, self.offset, self.running),
+        )
+
     @property
     def _held(self) -> RunningMoments:
         return jax.lax.stop_gradient(self.running)
@@ -153,6 +163,30 @@ class FlowBatchNorm(Elementary):
         log_scale = self._log_scale(moments)
         value = (x - _last(moments.mean, x)) * _last(jnp.exp(log_scale), x) + _last(self.offset, x)
         return Mapped(value, _shared(log_scale, x))
+
+
+T = TypeVar("T", bound=Bijection)
+
+
+def recalibrated(bijection: T, x: Events, condition: Conditions, key: Key) -> T:
+    """A flow whose batch norms hold the moments of these examples, best of all that it was trained on.
+
+    >>> layer = FlowBatchNorm((1,))
+    >>> recalibrated(layer, jnp.array([[1.0], [3.0]]), None, jax.random.key(0)).running.mean.tolist()
+    [2.0]
+    """
+
+    def following(tree: T, weights: Iterator[float]) -> T:
+        return jax.tree.map(
+            lambda node: node.following(next(weights)) if isinstance(node, FlowBatchNorm) else node,
+            tree,
+            is_leaf=lambda node: isinstance(node, FlowBatchNorm),
+        )
+
+    nodes = jax.tree.leaves(bijection, is_leaf=lambda node: isinstance(node, FlowBatchNorm))
+    usual = [node.new_weight for node in nodes if isinstance(node, FlowBatchNorm)]
+    _, moved = following(bijection, itertools.repeat(1.0)).trained_inverse(x, condition, key)
+    return following(moved, iter(usual))
 
 
 def held(tree: object) -> Sequence[Held]:
@@ -176,4 +210,4 @@ def _shared(log_scale: Float[Array, " features"], like: Events) -> LogDets:
     return jnp.broadcast_to(total.astype(like.dtype), (len(like),))
 
 
-__all__ = ["ActNorm", "FlowBatchNorm", "RunningMoments", "held"]
+__all__ = ["ActNorm", "FlowBatchNorm", "RunningMoments", "held", "recalibrated"]

@@ -3,10 +3,10 @@
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.networks.flows.audit import layers_of
+from chainrule.networks.flows.audit import layers_of, unwrapped
 from chainrule.networks.flows.autoregressive import Autoregressive
 from chainrule.networks.flows.base import Bijection, Conditions, Events
-from chainrule.networks.flows.chain import Frozen, InvertedBijection, Reshaped
+from chainrule.networks.flows.chain import Reshaped
 from chainrule.networks.flows.couplings import Coupling
 from chainrule.networks.flows.synthesisers import ReversedSynthesiser, SplineSynthesiser, Synthesiser
 
@@ -41,8 +41,7 @@ def _flat(bijection: Bijection) -> tuple[Bijection, ...]:
 
 
 def _box(layer: Bijection) -> float | None:
-    while isinstance(layer, InvertedBijection | Frozen):
-        layer = layer.layer
+    layer = unwrapped(layer)
     if not isinstance(layer, Autoregressive | Coupling):
         return None
     found: Synthesiser = layer.synthesiser

@@ -1,0 +1,40 @@
+"""Tables and sizes of the `flows` benchmark, for our side and the peers': NumPy and scikit-learn alone."""
+
+import numpy as np
+from sklearn import datasets
+
+TABLES = ("diabetes", "wine", "breast-cancer")
+FORMS = ("maf", "spline", "coupling")
+LAYERS, WIDTH, HIDDEN = 5, 64, 2
+"""Transforms, units of a hidden layer, and hidden layers of the peers' networks; ours have as many masked layers."""
+BATCH, RATE, STEPS = 64, 1e-3, 1500
+EVERY = 50
+"""Steps between two looks at the validation rows; the best flow by them is judged."""
+DRAWN = 512
+
+
+def table(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Training, validation and test rows, standardised by the first."""
+    load = {
+        "diabetes": datasets.load_diabetes,
+        "wine": datasets.load_wine,
+        "breast-cancer": datasets.load_breast_cancer,
+    }[name]
+    rows = np.asarray(load().data, np.float64)
+    if name == "diabetes":
+        rows = np.delete(rows, 1, axis=1)  # sex has two values and no density
+    rows = rows[np.random.default_rng(0).permutation(len(rows))]
+    first, second = int(0.7 * len(rows)), int(0.85 * len(rows))
+    mean, spread = rows[:first].mean(axis=0), rows[:first].std(axis=0)
+    unit = ((rows - mean) / spread).astype(np.float32)
+    return unit[:first], unit[first:second], unit[second:]
+
+
+def batches(count: int, steps: int) -> np.ndarray:
+    """Which rows each step sees, the same for everybody."""
+    return np.random.default_rng(1).integers(0, count, (steps, BATCH))
+
+
+def shown(nats: float, entries: int) -> float:
+    """A positive number for a cost in nats, by which contestants are compared: its exponential for each entry."""
+    return float(np.exp(nats / entries))
