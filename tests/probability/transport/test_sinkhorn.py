@@ -157,6 +157,35 @@ def test_points_without_weight_change_nothing_and_have_finite_potentials() -> No
     assert np.isfinite(np.concatenate([np.asarray(one) for one in found.potentials])).all()
     assert float(found.value) == pytest.approx(float(plain.value), abs=1e-6)
     np.testing.assert_allclose(found.extended(padded[:, 24:], axis=1), found.potentials[1][24:], atol=1e-6)
+    textbook = sinkhorn([0.5, 0.5, 0.0], [0.5, 0.0, 0.5], SQUARES, 1.0, method="scaling", tolerance=1e-10)
+    usual = sinkhorn([0.5, 0.5, 0.0], [0.5, 0.0, 0.5], SQUARES, 1.0, tolerance=1e-10)
+    for one, other in zip(textbook.potentials, usual.potentials, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["auto", "log"])
+def test_ragged_sets_filled_with_points_that_are_near_each_other_alone_stay_what_they_are(
+    method: Any,
+) -> None:
+    """Zeros fill both sets, far from all points with weight: no other potential is as large as theirs."""
+    x, y = (np.concatenate([points + 50, np.zeros((9, 2))]) for points in (X, Y))
+    a, b = (np.pad(np.full(n, 1 / n), (0, 9)) for n in COST.shape)
+    plain = sinkhorn(None, None, COST, 0.3, tolerance=1e-9)
+
+    def solved(x: Any, costs: Any = cost_matrix) -> Any:
+        return sinkhorn(a, b, costs(x, y), 0.3, method=method, tolerance=1e-9)
+
+    for costs in (cost_matrix, lambda x, y: point_costs(x, y, block=10)):
+        found = solved(x, costs)
+        assert float(found.value) == pytest.approx(float(plain.value), abs=1e-6)
+        assert float(found.cost) == pytest.approx(float(plain.cost), abs=1e-6)
+        assert np.isfinite(np.concatenate([np.asarray(one) for one in found.potentials])).all()
+        np.testing.assert_allclose(
+            [float(v) for v in found.bounds], [float(v) for v in plain.bounds], atol=1e-5
+        )
+        slope = jax.grad(lambda x, costs=costs: solved(x, costs).cost)(x)
+        assert np.isfinite(np.asarray(slope)).all()
+        assert (np.asarray(slope)[32:] == 0).all()
 
 
 def test_many_problems_at_once_are_those_one_by_one() -> None:
@@ -294,6 +323,7 @@ def test_values_and_plans_are_those_of_another_library(oracle: Any) -> None:
         (lambda: sinkhorn(-A, B, SQUARES), r"a\[0\] is -0.5"),
         (lambda: sinkhorn(A[:2], B, SQUARES), r"sinkhorn\(a\): shape \(2,\) does not fit"),
         (lambda: sinkhorn(A, B, SQUARES[0]), "two axes, not shape"),
+        (lambda: unbalanced(A, 0 * B, SQUARES), r"unbalanced\(b\): all weights are zero"),
         (lambda: sinkhorn(A, B, np.where(SQUARES > 3, np.nan, SQUARES)), r"cost\[0, 2\] is nan"),
         (lambda: sinkhorn(A, B, SQUARES, tolerance=0.0), "never zero"),
         (lambda: sinkhorn(A, B, SQUARES, method="best"), '"auto", "log" or "scaling"'),
@@ -318,6 +348,16 @@ def test_blocks_that_do_not_fit_are_refused_with_one_that_does(monkeypatch: pyte
         sinkhorn(None, None, np.zeros((1000, 1000)))
     with pytest.raises(ArgumentError, match="computed in blocks"):
         sinkhorn(None, None, point_costs(np.zeros((1000, 1)), np.ones((1000, 1)), block=9), 1.0).plan  # noqa: B018
+
+
+def test_a_hundred_thousand_points_take_memory_for_blocks_and_not_for_pairs() -> None:
+    points = jax.ShapeDtypeStruct((100_000, 2), jnp.float32)
+
+    def slope(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jax.grad(lambda x: sinkhorn(None, None, point_costs(x, y), 0.3).value)(x)
+
+    scratch = jax.jit(slope).lower(points, points).compile().memory_analysis().temp_size_in_bytes
+    assert scratch < 2**27  # all pairs would be 40 GB
 
 
 def test_a_call_that_did_not_converge_warns_and_compiled_code_says_so_by_a_flag() -> None:

@@ -22,11 +22,16 @@ from chainrule.probability.transport.entropic.solving import Solved
 
 
 def solved_by_scaling(costs: Costs, problem: Problem, limits: Limits) -> Solved:
-    """Potentials `f = eps log(u / a)` and `g = eps log(v / b)` by the textbook iteration."""
+    """Potentials by the textbook iteration."""
     held, own = jax.lax.stop_gradient((costs.matrix_of("sinkhorn(method='scaling')"), problem))
     kernel = _kernel(held, own.eps)
     u, v, error, count = _scaled(kernel, own.a, own.b, limits)
-    f, g = (own.eps * jnp.log(s / jnp.where(w > 0, w, 1.0)) for s, w in ((u, own.a), (v, own.b)))
+    # u = a exp(f / eps) and v = b exp(g / eps); points without weight get what the others leave to them.
+    f = -own.eps * jnp.log(kernel @ v)
+    weighted = own.b > 0
+    g = own.eps * jnp.where(
+        weighted, jnp.log(jnp.where(weighted, v / jnp.where(weighted, own.b, 1.0), 1.0)), -jnp.log(u @ kernel)
+    )
     return Solved(value_at(costs, problem, f, g), f, g, error, count)
 
 

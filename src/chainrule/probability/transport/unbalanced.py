@@ -55,6 +55,11 @@ def unbalanced(
         weights_of("unbalanced", name, weights, count, costs.dtype)
         for name, weights, count in zip("ab", (a, b), costs.shape, strict=True)
     )
+    for name, mass in (("a", rows), ("b", columns)):
+        if not isinstance(mass, jax.core.Tracer) and not float(mass.sum()) > 0:
+            raise ArgumentError(
+                f"unbalanced({name}): all weights are zero", remedy="give some point a weight"
+            )
     price = jnp.asarray(rho, costs.dtype)
     if not isinstance(price, jax.core.Tracer) and not (price.ndim == 0 and 0 < float(price) < np.inf):
         raise ArgumentError(

@@ -48,7 +48,7 @@ def _ways(model: Any, data: Data, key: Key) -> Scatter:
     back = data.scaling.inverse
     x_label, y_label = heads(data.schema, 2)
     begin, end = (np.asarray(back(points[:_ARROWS])) for points in (drawn, drawn + steps))
-    length = np.linalg.norm(steps, axis=1)
+    length = np.linalg.norm(end - begin, axis=1)
     return Scatter(
         "transport-ways",
         "Where transport would send generated points",
@@ -57,7 +57,7 @@ def _ways(model: Any, data: Data, key: Key) -> Scatter:
         {"held-out": np.asarray(back(real)), "generated": np.asarray(back(drawn))},
         arrows=(begin, end - begin),
         caption="Arrows: minus the gradient of the Sinkhorn divergence from held-out points, at some of the generated "
-        f"ones. Their mean length is {length.mean():.2g} in standardised units; of two sets of real points arrows are "
+        f"ones. Their mean length is {length.mean():.2g} in units of the data; of two sets of real points arrows are "
         "short as well, and of no common direction.",
     )
 

@@ -16,6 +16,9 @@ from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.transport.entropic.iteration import Limits, State
 from chainrule.probability.transport.entropic.marginals import Marginals
 
+_TOP = 80.0
+"""Largest exponent: its exponential is finite in single precision."""
+
 Block: TypeAlias = Callable[[Array, tuple[Array, ...], Any], tuple[Any, Any]]
 """From costs of some rows, what else is known of these, and sums so far, to sums and to what is found for the rows."""
 
@@ -89,13 +92,20 @@ def beginning(costs: Costs) -> tuple[Float[Array, " others"], Scalar]:
     return g, total / costs.shape[0]
 
 
+def density(matrix: Array, f: Array, g: Array, eps: Any) -> Float[Array, "rows others"]:
+    """`exp((f_i + g_j - C_ij) / eps)`: the plan of some rows beside the product of weights.
+
+    It is at most the inverse of each weight; where both weights are nothing it could be anything, and stays finite.
+    """
+    return jnp.exp(jnp.minimum((f[:, None] + g[None] - matrix) / eps, _TOP))
+
+
 def plan_mass(costs: Costs, problem: Problem, f: Array, g: Array) -> Scalar:
     """The mass of a plan: differentiable in costs, weights and eps, with potentials as they are."""
 
     def block(matrix: Array, rows: tuple[Array, ...], total: Array) -> tuple[Array, None]:
         a, f = rows
-        shares = jnp.exp((f[:, None] + g[None] - matrix) / problem.eps)
-        return total + a @ (shares @ problem.b), None
+        return total + a @ (density(matrix, f, g, problem.eps) @ problem.b), None
 
     total, _ = costs.by_rows(block, (problem.a, f), jnp.zeros((), costs.dtype))
     return total
@@ -106,7 +116,7 @@ def totals(costs: Costs, problem: Problem, f: Array, g: Array) -> Totals:
 
     def block(matrix: Array, rows: tuple[Array, ...], sums: Any) -> tuple[Any, Array]:
         a, f = rows
-        plan = a[:, None] * problem.b[None] * jnp.exp((f[:, None] + g[None] - matrix) / problem.eps)
+        plan = a[:, None] * problem.b[None] * density(matrix, f, g, problem.eps)
         return (sums[0] + (plan * matrix).sum(), sums[1] + plan.sum(axis=0)), plan.sum(axis=1)
 
     start = (jnp.zeros((), costs.dtype), jnp.zeros_like(problem.b))
@@ -136,6 +146,7 @@ __all__ = [
     "Problem",
     "Totals",
     "beginning",
+    "density",
     "dual_value",
     "plan_mass",
     "soft_minimum",

@@ -24,12 +24,14 @@ from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.transport.entropic.costs import (
     Costs,
     Problem,
+    density,
     dual_value,
     plan_mass,
     soft_minimum,
 )
 from chainrule.probability.transport.entropic.marginals import Balanced, Partial
 
+_PLACE = "derivatives of potentials"
 _DIRECT = 4096
 """Up to so many columns the system is factorised; beyond, solved by conjugate gradients."""
 
@@ -81,7 +83,7 @@ def _implicit(primals: Any, tangents: Any) -> tuple[Any, Any]:
     at = potentials_at(costs, problem, f, g)
 
     def equations(costs: Costs, problem: Problem) -> tuple[Array, Array]:
-        kernel = jnp.exp(_exponents(costs, problem, *at))
+        kernel = density(costs.matrix_of(_PLACE), *at, problem.eps)
         slope, eps = problem.marginals.slope(problem.eps), problem.eps
         return (
             (1 - slope) * at[0] + slope * eps * jnp.log(kernel @ problem.b),
@@ -89,13 +91,8 @@ def _implicit(primals: Any, tangents: Any) -> tuple[Any, Any]:
         )
 
     _, (rows, columns) = jax.jvp(equations, (costs, problem), tangents[:2])
-    kernel = jnp.exp(_exponents(costs, problem, *at))
+    kernel = density(costs.matrix_of(_PLACE), *at, problem.eps)
     return at, _moved(kernel, problem, rows, columns)
-
-
-def _exponents(costs: Costs, problem: Problem, f: Array, g: Array) -> Float[Array, "some others"]:
-    matrix = costs.matrix_of("derivatives of potentials")
-    return (f[:, None] + g[None] - matrix) / problem.eps
 
 
 def _moved(kernel: Array, problem: Problem, rows: Array, columns: Array) -> tuple[Array, Array]:

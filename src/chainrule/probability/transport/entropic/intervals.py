@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Scalar
-from chainrule.probability.transport.entropic.costs import Costs, Problem
+from chainrule.probability.transport.entropic.costs import Costs, Problem, density
 
 
 def interval(costs: Costs, problem: Problem, f: Array, g: Array) -> tuple[Scalar, Scalar]:
@@ -32,7 +32,7 @@ def _lower(costs: Costs, problem: Problem, f: Array) -> Scalar:
 
 def _upper(costs: Costs, problem: Problem, f: Array, g: Array) -> Scalar:
     def plan_of(matrix: Array, a: Array, f: Array) -> Array:
-        return a[:, None] * problem.b[None] * jnp.exp((f[:, None] + g[None] - matrix) / problem.eps)
+        return a[:, None] * problem.b[None] * density(matrix, f, g, problem.eps)
 
     def narrow_rows(matrix: Array, rows: tuple[Array, ...], columns: Array) -> tuple[Array, Array]:
         a, f = rows

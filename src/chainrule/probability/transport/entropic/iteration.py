@@ -93,7 +93,7 @@ def converge(
     def step(walk: _Walk) -> _Walk:
         f, value = sweep(walk.ahead)
         residual = value - walk.ahead
-        error = b @ jnp.abs(jnp.expm1(-residual / eps))
+        error = jnp.where(b > 0, b * jnp.abs(jnp.expm1(-residual / eps)), 0.0).sum()
         worse = ~(error <= _WORSE * walk.error)
         ahead, memory = _combined(walk.memory, value, residual, b)
         ahead = jnp.where(jnp.abs(ahead - value).max() <= _LEAP * eps, ahead, value)

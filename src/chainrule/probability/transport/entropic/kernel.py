@@ -15,15 +15,13 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.probability.transport.entropic.costs import Block, Costs, Problem, beginning
+from chainrule.probability.transport.entropic.costs import Block, Costs, Problem, beginning, density
 from chainrule.probability.transport.entropic.iteration import Limits, State, Sweep
 from chainrule.probability.transport.entropic.log_domain import solve_by_sweeps
 from chainrule.probability.transport.entropic.stages import solve_in_stages
 
 _FAR = 40.0
 """Logarithm of u and v at which they are absorbed: a product of both and an entry still is no zero."""
-_TOP = 60.0
-"""Largest exponent: entries of the kernel stay finite, and so do sums of them."""
 _CACHED = 2**18
 """Entries of a block of rows that stay in a core's cache."""
 _LARGE = 2**22
@@ -74,7 +72,7 @@ class CostMatrix(Costs):
     def turn(self, problem: Problem) -> tuple[Float[Array, " some"], Callable[[Array], Array]]:
         """By one product; half the cost of staying is a potential that leaves the diagonal of the kernel at one."""
         stay = jnp.diagonal(self.matrix) / 2
-        kernel = _kernel_at(self.matrix, stay, stay, problem.eps)
+        kernel = density(self.matrix, stay, stay, problem.eps)
 
         def right(f: Array) -> Array:
             sums = kernel @ (problem.a * jnp.exp((f - stay) / problem.eps))
@@ -92,20 +90,18 @@ def solve_by_kernel(
     matrix: Float[Array, "some others"], problem: Problem, limits: Limits, depth: int
 ) -> State:
     """Potentials of the best plan."""
+    a, b = problem.a, problem.b
 
     def sweep_at(f: Array, g: Array, eps: Array) -> tuple[Sweep, Callable[[Array, Array], Array]]:
         def near(f_now: Array, g_now: Array) -> Array:
-            return jnp.maximum(jnp.abs(f_now - f).max(), jnp.abs(g_now - g).max()) <= _FAR * eps
+            moved = (jnp.where(w > 0, jnp.abs(d), 0.0).max() for w, d in ((a, f_now - f), (b, g_now - g)))
+            return jnp.maximum(*moved) <= _FAR * eps
 
-        return kernel_sweep(_kernel_at(matrix, f, g, eps), f, g, problem, eps), near
+        return kernel_sweep(density(matrix, f, g, eps), f, g, problem, eps), near
 
     g, mean = beginning(CostMatrix(matrix))
     f = (matrix - g[None]).min(axis=1)
     return solve_in_stages(problem, limits, depth, sweep_at, f, g, mean)
-
-
-def _kernel_at(matrix: Array, f: Array, g: Array, eps: Any) -> Array:
-    return jnp.exp(jnp.minimum((f[:, None] + g[None] - matrix) / eps, _TOP))
 
 
 def kernel_sweep(kernel: Array, f: Array, g: Array, problem: Problem, eps: Any) -> Sweep:
@@ -113,12 +109,17 @@ def kernel_sweep(kernel: Array, f: Array, g: Array, problem: Problem, eps: Any) 
     marginals, least = problem.marginals, jnp.finfo(kernel.dtype).tiny
 
     def sweep(now: Array) -> tuple[Array, Array]:
-        rows = kernel @ (problem.b * jnp.exp((now - g) / eps))
+        rows = kernel @ _weighted(problem.b, (now - g) / eps)
         moved = marginals.damped(f - eps * jnp.log(jnp.maximum(rows, least)), eps)
-        columns = (problem.a * jnp.exp((moved - f) / eps)) @ kernel
+        columns = _weighted(problem.a, (moved - f) / eps) @ kernel
         return moved, marginals.damped(g - eps * jnp.log(jnp.maximum(columns, least)), eps)
 
     return sweep
+
+
+def _weighted(weights: Array, exponents: Array) -> Array:
+    """`weights exp(exponents)`: nothing where there is no weight, whatever the exponent."""
+    return jnp.where(weights > 0, weights * jnp.exp(exponents), 0.0)
 
 
 def _block_rows(count: int, across: int) -> int:

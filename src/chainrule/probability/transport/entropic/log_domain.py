@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.probability.transport.entropic.costs import Costs, Problem, beginning
+from chainrule.probability.transport.entropic.costs import Costs, Problem, beginning, density
 from chainrule.probability.transport.entropic.iteration import Limits, State, Sweep
 from chainrule.probability.transport.entropic.stages import solve_in_stages
 
@@ -35,18 +35,19 @@ def log_sweep(
     Rows are normalised by their largest term; what that leaves is also what columns add up. A column whose terms all
     vanish moves as far as floating-point numbers can tell.
     """
-    least = jnp.finfo(costs.dtype).tiny
+    least, weighted = jnp.finfo(costs.dtype).tiny, problem.b > 0
 
     def sweep(g: Array) -> tuple[Array, Array]:
         def block(matrix: Array, rows: tuple[Array, ...], sums: Array) -> tuple[Array, Array]:
             (a,) = rows
-            scaled = (g[None] - matrix) / eps
-            top = scaled.max(axis=1)
-            terms = jnp.exp(scaled - top[:, None])
+            # Columns without weight have no say in rows.
+            top = (jnp.where(weighted, g, -jnp.inf)[None] - matrix).max(axis=1)
+            terms = density(matrix, -top, g, eps)
             sizes = terms @ problem.b
-            right = -eps * (top + jnp.log(sizes))
+            right = -top - eps * jnp.log(sizes)
             f = problem.marginals.damped(right, eps)
-            return sums + (a * jnp.exp((f - right) / eps) / sizes) @ terms, f
+            shares = jnp.where(a > 0, a * jnp.exp((f - right) / eps) / sizes, 0.0)
+            return sums + shares @ terms, f
 
         sums, f = costs.by_rows(block, (problem.a,), jnp.zeros_like(g))
         return f, problem.marginals.damped(g - eps * jnp.log(jnp.maximum(sums, least)), eps)

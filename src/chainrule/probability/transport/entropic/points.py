@@ -21,8 +21,8 @@ from chainrule.probability.transport.entropic.costs import Block, Costs, Problem
 from chainrule.probability.transport.entropic.iteration import Limits, State
 from chainrule.probability.transport.entropic.log_domain import solve_by_sweeps
 
-_CACHED = 2**19
-"""Pairs of a block where none is given: a few arrays of so many numbers stay in a core's cache."""
+_PAIRS = {True: 2**19, False: 2**26}
+"""Pairs of a block where none is given: on processors, whose caches hold a few arrays of them, and on accelerators."""
 _ARRAYS = 6
 """Arrays of the size of a block that are there at once, at most."""
 
@@ -47,7 +47,8 @@ def point_costs(
             remedy="give a matrix of costs to sinkhorn as it is",
         )
     rows, columns = len(first), len(second)
-    size = max(1, _CACHED // columns) if block is None else whole("point_costs", "block", block)
+    pairs = _PAIRS[jax.default_backend() == "cpu"]
+    size = max(1, pairs // columns) if block is None else whole("point_costs", "block", block)
     size = min(rows, size)
     one = _ARRAYS * columns * first.dtype.itemsize
     free = machine.memory() // 2

@@ -4,12 +4,11 @@ from typing import Any, final
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.distributions.parameters import floating
-from chainrule.probability.transport.entropic.costs import Costs, Problem, soft_minimum, totals
+from chainrule.probability.transport.entropic.costs import Costs, Problem, density, soft_minimum, totals
 from chainrule.probability.transport.entropic.derivatives import potentials_at
 from chainrule.probability.transport.entropic.intervals import compiled_interval
 from chainrule.probability.transport.entropic.kernel import CostMatrix
@@ -62,12 +61,8 @@ class EntropicTransport(eqx.Module):
     def plan(self) -> Float[Array, "some others"]:
         """`P_ij = a_i b_j exp((f_i + g_j - C_ij) / eps)`."""
         f, g = self.potentials
-        matrix = self.costs.matrix_of("plan")
-        return (
-            self.problem.a[:, None]
-            * self.problem.b[None]
-            * jnp.exp((f[:, None] + g[None] - matrix) / self.eps)
-        )
+        shares = density(self.costs.matrix_of("plan"), f, g, self.eps)
+        return self.problem.a[:, None] * self.problem.b[None] * shares
 
     @property
     def cost(self) -> Scalar:
