@@ -113,3 +113,15 @@ def test_what_is_drawn_is_where_it_should_be() -> None:
     assert image[30, 30].sum() < image[30, 90].sum(), "the diagonal is the darker part"
     left = (image[:, :20].sum(axis=-1) < 2.5).sum(axis=1)
     assert left[80] > 2.5 * left[30], "bars are as long as weights are large"
+
+
+def test_positions_without_mass_and_data_that_are_the_same_leave_no_gaps_in_what_is_said() -> None:
+    found = experiments.run(
+        "sinkhorn-convergence", of=[0, 1, 1], against=[1, 0, 0.5], eps=[1.0], iterations=3
+    )
+    assert found.numbers["pythagoras"] < 1e-12
+    same = experiments.run(
+        "displacement", data="moons", against="moons", n=5, frames=2, colors=3, load={"n": 60}
+    )
+    assert same.numbers["distance"] == pytest.approx(0, abs=1e-4)
+    assert not any("nan" in sentence for sentence in same.findings)

@@ -60,12 +60,13 @@ def run(settings: DisplacementSettings, listener: Listener) -> Outcome:
     listener("colours")
     colors = transfer_colors(*images, settings.colors, seed=settings.seed)
     total = float(wasserstein(x, y, 2))
+    quarters = [distances[way][1] / total if total else 0.0 for way in ("moved", "mixed")]
     before, after = (_color_gap(one, images[1]) for one in (images[0], colors.image))
     return Outcome(
         [
             f"W_2 from {settings.data} to {settings.against} is {total:.4g}. A quarter of the way along the plan is "
-            f"{distances['moved'][1]:.4g} from the start, {distances['moved'][1] / total:.3f} of it: constant speed.",
-            f"A quarter of the cross-fade is {distances['mixed'][1]:.4g} away, {distances['mixed'][1] / total:.3f} of "
+            f"{distances['moved'][1]:.4g} from the start, {quarters[0]:.3f} of it: constant speed.",
+            f"A quarter of the cross-fade is {distances['mixed'][1]:.4g} away, {quarters[1]:.3f} of "
             "it: no point moves, a quarter of the mass jumps.",
             f"Palettes of {len(colors.palette)} colours are {colors.cost**0.5:.3g} apart in W_2. Means and deviations "
             f"of the image's channels differed from the other's by {before:.3f}, and differ by {after:.3f} now.",

@@ -69,7 +69,7 @@ class _Watched(NamedTuple):
 
 def run(settings: SinkhornConvergenceSettings, listener: Listener) -> Outcome:
     """Projections, errors and rates for every strength; a film of the first projections."""
-    problem = two_histograms("sinkhorn-convergence", settings.of, settings.against, settings.n)
+    problem = two_histograms("sinkhorn-convergence", settings.of, settings.against, settings.n).with_mass()
     with jax.enable_x64(True):
         costs = np.asarray(cost_matrix(problem.x[:, None], problem.y[:, None], settings.cost))
         mean = float(problem.a @ costs @ problem.b) or 1.0

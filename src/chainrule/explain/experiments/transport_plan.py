@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, final
 
 import jax
 import numpy as np
+import scipy.special
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
@@ -75,10 +76,11 @@ def run(settings: TransportPlanSettings, listener: Listener) -> Outcome:
         film = _clouds(settings)
         room = np.asarray(slack(costs, *best.potentials))
     plan, lowest = np.asarray(best.plan), ladder[-1]
-    entropy = min(float(-(w[w > 0] * np.log(w[w > 0])).sum()) for w in (a, b))
+    entropy = min(float(scipy.special.entr(weights).sum()) for weights in (a, b))
+    count = len(best.entries.mass)
     tight = float(np.abs(room[plan > 0]).max())
     findings = [
-        f"The cheapest plan costs {float(best.cost):.6g} and has {len(best.entries.mass)} entries "
+        f"The cheapest plan costs {float(best.cost):.6g} and has {count} entr{'y' if count == 1 else 'ies'} "
         f"(at most {len(a)} + {len(b)} - 1); its potentials leave a gap of {best.gap:.1e}.",
         f"Where it moves mass, potentials earn the cost to {tight:.0e}; elsewhere they earn less, by up to "
         f"{room.max():.4g}.",
@@ -101,7 +103,7 @@ def run(settings: TransportPlanSettings, listener: Listener) -> Outcome:
         {
             "cost": float(best.cost),
             "gap": best.gap,
-            "entries": len(best.entries.mass),
+            "entries": count,
             "slack_on_plan": tight,
             "eps": [rung.eps for rung in ladder],
             "costs": [rung.cost for rung in ladder],

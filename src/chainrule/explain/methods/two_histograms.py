@@ -17,6 +17,15 @@ class TwoHistograms(NamedTuple):
     x: Float[np.ndarray, " some"]
     y: Float[np.ndarray, " others"]
 
+    def with_mass(self) -> "TwoHistograms":
+        """The same without positions that have no mass.
+
+        >>> two_histograms("transport-plan", [0, 3], [2, 2], 40).with_mass().x.tolist()
+        [1.0]
+        """
+        some, others = self.a > 0, self.b > 0
+        return TwoHistograms(self.a[some], self.b[others], self.x[some], self.y[others])
+
 
 def two_histograms(where: str, of: Sequence[float], against: Sequence[float], n: int) -> TwoHistograms:
     """Histograms over 0, 1, 2, ..., divided by their sums; where none are given, bumps at n positions from 0 to 1.

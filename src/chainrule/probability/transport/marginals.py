@@ -39,7 +39,7 @@ def check_totals(where: str, a: Any, b: Any) -> Any:
     >>> check_totals("exact", np.array([0.5, 0.4]), np.array([1.0]))
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: exact: a sums to 0.9, b to 1; no plan moves the one to the other
-           normalise both, a / a.sum() and b / b.sum(), or use unbalanced transport
+           normalise both, a / a.sum() and b / b.sum(), or use unbalanced(a, b, cost)
     """
     totals = a.sum(axis=-1), b.sum(axis=-1)
     if any(isinstance(total, jax.core.Tracer) for total in totals):
@@ -51,7 +51,7 @@ def check_totals(where: str, a: Any, b: Any) -> Any:
         if not abs(one - other) <= _slack(a, b) * max(one, other):
             raise ArgumentError(
                 f"{where}: a sums to {one:.8g}, b to {other:.8g}; no plan moves the one to the other",
-                remedy="normalise both, a / a.sum() and b / b.sum(), or use unbalanced transport",
+                remedy="normalise both, a / a.sum() and b / b.sum(), or use unbalanced(a, b, cost)",
             )
         if not one > 0:
             raise ArgumentError(f"{where}: a and b sum to 0; there is nothing to move")
