@@ -405,3 +405,13 @@ def test_the_default_finds_every_mode(name: str, modes: int, tmp_path: Path) -> 
     found = mode_coverage(run.sample(2500), known.centres, known.deviation)
     assert found.covered == modes
     assert found.high_quality >= 0.9
+
+
+def test_noise_is_sized_for_the_game_and_the_data() -> None:
+    ring, digits = (cr.data.load(name) for name in ("ring", "digits"))
+    found = {
+        name: [cr.models.build(name, data).config.latent for data in (ring, digits)]  # type: ignore[attr-defined]
+        for name in ("gan", "f-gan", "wgan-gp")
+    }
+    assert found == {"gan": [8, 16], "f-gan": [2, 64], "wgan-gp": [2, 64]}
+    assert cr.models.build("gan", ring, latent=2).config.latent == 2  # type: ignore[attr-defined]
