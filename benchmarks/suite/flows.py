@@ -42,7 +42,7 @@ def run(options: Options) -> Report:
             timed = ("step", "draw") if table == tables[-1] else ("step",)
             for task in timed:
                 print(f"{form}, {table}, {task} ...", flush=True)
-                given = {"form": form, "table": table, "task": task, "steps": steps}
+                given: dict[str, Any] = {"form": form, "table": table, "task": task, "steps": steps}
                 theirs = [
                     Recorded(Peer(peer, "flow_peers", {"package": peer, "threads": THREADS, **given}))
                     for peer in peers

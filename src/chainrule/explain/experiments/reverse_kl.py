@@ -47,6 +47,7 @@ def run(settings: ReverseKLSettings, listener: Listener) -> Outcome:
         key=jax.random.key(settings.seed),
         steps=settings.steps,
         lr=0.02,
+        warn=False,
     )
     fitted = found.bijection
     assert isinstance(fitted, ScaleShift)

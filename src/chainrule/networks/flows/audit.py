@@ -148,7 +148,7 @@ def _compared(
 ) -> _Numbers:
     values = jnp.concatenate([one.reshape(-1) for one in (z, back, volume, volume_back)])
     errors = _share(x, back).max(), _share(z, again).max(), _share(volume, -volume_back).max()
-    return _Numbers(*errors, *shapes, (~jnp.isfinite(values)).mean())
+    return _Numbers(*errors, shapes[0], shapes[1], shapes[2], shapes[3], (~jnp.isfinite(values)).mean())
 
 
 def _share(one: Array, other: Array) -> Array:

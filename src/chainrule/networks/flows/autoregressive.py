@@ -67,8 +67,14 @@ class Autoregressive(Bijection):
 
     def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
         """Entry after entry, each with parameters from those found before."""
-        z, slopes = self.network.in_sequence(x[:, self.order], condition, self.synthesiser.inverse)
-        return Mapped(self._restored(z), slopes.sum(axis=1))
+        ordered = x[:, self.order]
+        found = self.network.in_sequence(
+            ordered, condition, lambda one, h: self.synthesiser.inverse(one, h).value
+        )
+        # One pass over all entries takes out what rounding left on the way, and gives the volumes of the way back.
+        h = self.network(found, condition)
+        value, slope = self.synthesiser.inverse(ordered.reshape(-1), h.reshape(len(h), -1))
+        return Mapped(self._restored(value.reshape(x.shape)), slope.reshape(x.shape).sum(axis=1))
 
     def parameters(self, z: Events, condition: Conditions = None) -> Float[Array, "numbers batch entries"]:
         """The parameters of every entry, in the order of the layer."""

@@ -112,11 +112,12 @@ def fit_density(
     gradient: str = "path",
     draws: int = 10_000,
     starts: int = 1,
+    warn: bool = True,
 ) -> DensityFit:
     """A bijection fitted so that draws of the base become draws of the target.
 
     With several `starts` arrays begin with some noise added, the fit with the lowest loss is returned, and the others
-    are compared with it. A warning says what speaks against trusting the result.
+    are compared with it. With `warn`, a warning says what speaks against trusting the result.
 
     >>> from chainrule.networks.flows.elementwise import ScaleShift
     >>> def target(x):
@@ -142,7 +143,7 @@ def fit_density(
     best = min(fits, key=lambda one: float(np.mean(one.losses[-max(steps // 10, 1) :])))
     apart = [_divergence(one, best) for one in fits if one is not best]
     found = best._replace(disagreement=max(apart, default=0.0))
-    if found.concern:
+    if warn and found.concern:
         warnings.warn(f"fit_density: {found.concern}", ChainruleWarning, stacklevel=2)
     return found
 

@@ -107,17 +107,17 @@ class MaskedResidualNetwork(eqx.Module):
         self,
         known: Float[Array, "batch entries"],
         condition: Conditions,
-        entry: Callable[[Float[Array, " batch"], Float[Array, "numbers batch"]], tuple[Array, Array]],
-    ) -> tuple[Float[Array, "batch entries"], Float[Array, "batch entries"]]:
-        """Entries one after another: `entry` makes of each `known` number and its parameters the entry and a note.
+        entry: Callable[[Float[Array, " batch"], Float[Array, "numbers batch"]], Float[Array, " batch"]],
+    ) -> Float[Array, "batch entries"]:
+        """Entries one after another: `entry` makes each of a `known` number and its parameters.
 
-        Parameters are those of the network at the entries made so far. Returned are entries and notes.
+        Parameters are those of the network at the entries made so far.
         """
         plan = self._plan(condition, known)
         batch, slots = len(known), plan.slots
         empty = jnp.zeros((batch, slots), known.dtype)
 
-        def step(carry: _Carry, at: _Step) -> tuple[_Carry, tuple[Array, Array]]:
+        def step(carry: _Carry, at: _Step) -> tuple[_Carry, Array]:
             seen = carry.x @ at.inward + at.offset
             fresh, layers = seen, []
             for number, (first, second) in enumerate(at.blocks):
@@ -129,12 +129,11 @@ class MaskedResidualNetwork(eqx.Module):
                 layers.append((outer, inner))
             last = _put(carry.last, jax.nn.silu(fresh), at.start)
             numbers = (last @ at.outward[0] + at.outward[1][None]).T
-            made, note = entry(at.known, numbers)
-            return _Carry(_put(carry.x, made[:, None], at.position), tuple(layers), last), (made, note)
+            made = entry(at.known, numbers)
+            return _Carry(_put(carry.x, made[:, None], at.position), tuple(layers), last), made
 
         begin = _Carry(jnp.zeros_like(known), ((empty, empty),) * len(self.blocks), empty)
-        _, (made, notes) = jax.lax.scan(step, begin, plan.steps)
-        return made.T, notes.T
+        return jax.lax.scan(step, begin, plan.steps)[1].T
 
     def _plan(self, condition: Conditions, known: Float[Array, "batch entries"]) -> "_Plan":
         """Weights cut into the steps at which units become computable, each step's as many, empty ones among them."""
