@@ -71,6 +71,7 @@ def test_equal_weights_are_an_assignment_and_its_potentials_prove_it() -> None:
     assert found.converged
     assert found.gap < 1e-9
     assert (np.count_nonzero(found.plan, axis=1) == 1).all()
+    assert float(exact(None, None, cost).cost) == pytest.approx(float(found.cost), abs=1e-12)
     assert float(found.cost) == pytest.approx(float(exact(even, even, cost, "highs").cost), abs=1e-12)
 
 

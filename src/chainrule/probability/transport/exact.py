@@ -51,7 +51,7 @@ class ExactTransport(NamedTuple):
 
 
 def exact(a: Any, b: Any, cost: Any, solver: str = "auto") -> ExactTransport:
-    """The cheapest plan between weights `a` [n] and `b` [m] of equal totals, for costs [n, m].
+    """The cheapest plan between weights `a` [n] and `b` [m] of equal totals (none: equal ones), for costs [n, m].
 
     `solver` is "network-simplex" (needs the package POT), "assignment" (equal weights on as many points), "highs", or
     "auto": the first of these that applies. It works on the host, outside of `jit` and `vmap`.
@@ -70,6 +70,10 @@ def exact(a: Any, b: Any, cost: Any, solver: str = "auto") -> ExactTransport:
             f"exact(cost): needs a matrix, not shape {matrix.shape}",
             remedy="the costs of two sets of points: cost_matrix(x, y)",
         )
+    a, b = (
+        np.full(count, 1 / count) if weights is None else weights
+        for weights, count in zip((a, b), matrix.shape, strict=True)
+    )
     some, others = (floating(weights) for weights in (a, b))
     for name, weights, axis in (("a", some, 0), ("b", others, 1)):
         if weights.shape != (matrix.shape[axis],):
@@ -87,7 +91,7 @@ def exact(a: Any, b: Any, cost: Any, solver: str = "auto") -> ExactTransport:
     found = _on_host(_known(a), _known(b), _known(cost), solver)
     if not found.converged:
         warnings.warn(
-            f"exact: the plan found may cost {found.gap:.3g} more than the cheapest",
+            f"exact: the plan found may cost {found.gap:.3g} more than the cheapest; another solver may find it",
             ChainruleWarning,
             stacklevel=2,
         )
