@@ -15,12 +15,12 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Scalar
 from chainrule.probability.transport.costs import pairwise, two_sets
-from chainrule.probability.transport.entropic.costs import Costs, Problem
-from chainrule.probability.transport.entropic.iteration import DEPTH, Limits
+from chainrule.probability.transport.entropic.costs import Costs, EntropicProblem
+from chainrule.probability.transport.entropic.iteration import DEPTH, StoppingRule
 from chainrule.probability.transport.entropic.kernel import CostMatrix
 from chainrule.probability.transport.entropic.marginals import Balanced
 from chainrule.probability.transport.entropic.points import point_costs
-from chainrule.probability.transport.entropic.solving import Solved, solved, solved_with_itself
+from chainrule.probability.transport.entropic.solving import EntropicSolution, solved, solved_with_itself
 from chainrule.probability.transport.sinkhorn import (
     MOST,
     as_result,
@@ -37,9 +37,9 @@ _DENSE = 2**26
 class DivergenceTerms(NamedTuple):
     """The three solutions of a Sinkhorn divergence."""
 
-    cross: Solved
-    first: Solved
-    second: Solved
+    cross: EntropicSolution
+    first: EntropicSolution
+    second: EntropicSolution
 
     @property
     def value(self) -> Scalar:
@@ -84,7 +84,7 @@ def sinkhorn_divergence(
     absolute = strength("sinkhorn_divergence", eps, between)
     terms = divergence_terms(first, second, rows, columns, absolute, limits, cost, p)
     worst = terms.cross._replace(error=terms.error)
-    seen = as_result(between, Problem(rows, columns, absolute, Balanced()), worst, limits)
+    seen = as_result(between, EntropicProblem(rows, columns, absolute, Balanced()), worst, limits)
     warn_unless_converged("sinkhorn_divergence", seen)
     return terms.value
 
@@ -100,15 +100,15 @@ def usual_eps(x: Any, y: Any, cost: Any = "sqeuclidean", p: float = 2.0) -> Scal
 
 
 def divergence_terms(
-    x: Any, y: Any, a: Any, b: Any, eps: Any, limits: Limits, cost: Any = "sqeuclidean", p: float = 2.0
+    x: Any, y: Any, a: Any, b: Any, eps: Any, limits: StoppingRule, cost: Any = "sqeuclidean", p: float = 2.0
 ) -> DivergenceTerms:
     """The three terms, for arguments that were checked."""
 
-    def with_itself(points: Any, weights: Any) -> Solved:
-        problem = Problem(weights, weights, eps, Balanced())
+    def with_itself(points: Any, weights: Any) -> EntropicSolution:
+        problem = EntropicProblem(weights, weights, eps, Balanced())
         return solved_with_itself(costs_between(points, points, cost, p), problem, limits)
 
-    cross = solved(costs_between(x, y, cost, p), Problem(a, b, eps, Balanced()), limits, DEPTH)
+    cross = solved(costs_between(x, y, cost, p), EntropicProblem(a, b, eps, Balanced()), limits, DEPTH)
     return DivergenceTerms(cross, with_itself(x, a), with_itself(y, b))
 
 

@@ -173,14 +173,14 @@ def _scaled(
     def divided(wanted: Array, found: Array) -> Array:
         return jnp.where(wanted > 0, wanted / jnp.where(found > 0, found, 1.0), 0.0)
 
-    def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+    def step(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         _, right, _, count = carry
         left = divided(rows, matrix @ right)
         right = divided(columns, left @ matrix)
         error = jnp.abs(left * (matrix @ right) - rows).sum()
         return left, right, error, count + 1
 
-    def unfinished(carry: tuple[Array, ...]) -> Array:
+    def unfinished(carry: tuple[Array, Array, Array, Array]) -> Array:
         return (carry[2] > goal) & (carry[3] < most)
 
     start = (

@@ -16,7 +16,7 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.transport.costs import two_sets
 from chainrule.probability.transport.divergence import costs_between, divergence_terms
-from chainrule.probability.transport.entropic.costs import Problem
+from chainrule.probability.transport.entropic.costs import EntropicProblem
 from chainrule.probability.transport.entropic.iteration import DEPTH
 from chainrule.probability.transport.entropic.marginals import Balanced
 from chainrule.probability.transport.entropic.solving import solved
@@ -79,7 +79,7 @@ def _loss(name: str, target: Array, eps: Scalar, cost: Any) -> Callable[[Array],
         own = jnp.full(len(y), 1 / len(y), y.dtype)
         if name == "divergence":
             return divergence_terms(y, target, own, to, eps, limits, cost).value
-        problem = Problem(own, to, eps, Balanced())
+        problem = EntropicProblem(own, to, eps, Balanced())
         return solved(costs_between(y, target, cost), problem, limits, DEPTH).value
 
     return loss

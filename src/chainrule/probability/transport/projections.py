@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from chainrule.core.checks import whole
 from chainrule.core.types import Array, Float
-from chainrule.probability.transport.entropic.costs import Problem
+from chainrule.probability.transport.entropic.costs import EntropicProblem
 from chainrule.probability.transport.entropic.marginals import Balanced
 from chainrule.probability.transport.sinkhorn import as_costs, checked_weights, strength
 
@@ -40,13 +40,13 @@ def alternating_projections(a: Any, b: Any, cost: Any, eps: Any = None, steps: i
     """
     costs = as_costs("alternating_projections", cost)
     rows, columns = checked_weights("alternating_projections", a, b, costs)
-    problem = Problem(rows, columns, strength("alternating_projections", eps, costs), Balanced())
+    problem = EntropicProblem(rows, columns, strength("alternating_projections", eps, costs), Balanced())
     matrix = costs.matrix_of("alternating_projections")
     return _projected(matrix, problem, whole("alternating_projections", "steps", steps))
 
 
 @partial(jax.jit, static_argnums=2)
-def _projected(matrix: Array, problem: Problem, steps: int) -> Projections:
+def _projected(matrix: Array, problem: EntropicProblem, steps: int) -> Projections:
     a, b, eps = problem.a, problem.b, problem.eps
     log_a, log_b = (jnp.log(weights) for weights in (a, b))
     kernel = -matrix / eps

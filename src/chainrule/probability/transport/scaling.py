@@ -6,7 +6,7 @@ Good to look at and to compare with. Where eps is small beside costs, entries of
 refused here. `sinkhorn` by any other method has no such limit.
 """
 
-from typing import Any
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
@@ -15,13 +15,16 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array
-from chainrule.probability.transport.entropic.costs import Costs, Problem
+from chainrule.probability.transport.entropic.costs import Costs, EntropicProblem
 from chainrule.probability.transport.entropic.derivatives import value_at
-from chainrule.probability.transport.entropic.iteration import Limits
-from chainrule.probability.transport.entropic.solving import Solved
+from chainrule.probability.transport.entropic.iteration import StoppingRule
+from chainrule.probability.transport.entropic.solving import EntropicSolution
+
+_Scaling: TypeAlias = tuple[Array, Array, Array, Array, Array]
+"""u, the v it was made of, the next v, the error of the columns, and the number of iterations."""
 
 
-def solved_by_scaling(costs: Costs, problem: Problem, limits: Limits) -> Solved:
+def solved_by_scaling(costs: Costs, problem: EntropicProblem, limits: StoppingRule) -> EntropicSolution:
     """Potentials by the textbook iteration."""
     held, own = jax.lax.stop_gradient((costs.matrix_of("sinkhorn(method='scaling')"), problem))
     kernel = _kernel(held, own.eps)
@@ -32,7 +35,7 @@ def solved_by_scaling(costs: Costs, problem: Problem, limits: Limits) -> Solved:
     g = own.eps * jnp.where(
         weighted, jnp.log(jnp.where(weighted, v / jnp.where(weighted, own.b, 1.0), 1.0)), -jnp.log(u @ kernel)
     )
-    return Solved(value_at(costs, problem, f, g), f, g, error, count)
+    return EntropicSolution(value_at(costs, problem, f, g), f, g, error, count)
 
 
 def _kernel(matrix: Array, eps: Array) -> Array:
@@ -52,15 +55,15 @@ def _kernel(matrix: Array, eps: Array) -> Array:
 
 
 @jax.jit
-def _scaled(kernel: Array, a: Array, b: Array, limits: Limits) -> tuple[Array, Array, Array, Array]:
-    def step(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+def _scaled(kernel: Array, a: Array, b: Array, limits: StoppingRule) -> tuple[Array, Array, Array, Array]:
+    def step(carry: _Scaling) -> _Scaling:
         _, _, v, _, count = carry
         u = a / (kernel @ v)
         columns = u @ kernel
         error = jnp.abs(v * columns - b).sum()
         return u, v, b / columns, error, count + 1
 
-    def unfinished(carry: tuple[Array, ...]) -> Any:
+    def unfinished(carry: _Scaling) -> Array:
         return (carry[3] > limits.tolerance) & (carry[4] < limits.most)
 
     ones = jnp.ones_like(b)

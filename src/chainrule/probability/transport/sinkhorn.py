@@ -21,13 +21,13 @@ from chainrule.core.formatting import memory_size
 from chainrule.core.types import Array, Scalar
 from chainrule.probability.distributions.parameters import floating
 from chainrule.probability.transport.costs import weights_of
-from chainrule.probability.transport.entropic.costs import Costs, Problem, beginning
-from chainrule.probability.transport.entropic.iteration import DEPTH, Limits
+from chainrule.probability.transport.entropic.costs import Costs, EntropicProblem, beginning
+from chainrule.probability.transport.entropic.iteration import DEPTH, StoppingRule
 from chainrule.probability.transport.entropic.kernel import CostMatrix
 from chainrule.probability.transport.entropic.marginals import Balanced
 from chainrule.probability.transport.entropic.result import EntropicTransport
 from chainrule.probability.transport.entropic.solving import (
-    Solved,
+    EntropicSolution,
     solved,
     solved_by_unrolling,
     tolerance_of,
@@ -76,7 +76,7 @@ def sinkhorn(
     check_choice("sinkhorn", "derivative", derivative, ("envelope", "implicit", "unroll"))
     costs = as_costs("sinkhorn", cost)
     rows, columns = checked_weights("sinkhorn", a, b, costs)
-    problem = Problem(rows, columns, strength("sinkhorn", eps, costs), Balanced())
+    problem = EntropicProblem(rows, columns, strength("sinkhorn", eps, costs), Balanced())
     limits = limits_of("sinkhorn", tolerance, max_iterations, costs.dtype)
     depth = whole("sinkhorn", "acceleration", acceleration, least=0)
     if derivative == "unroll":
@@ -133,7 +133,7 @@ def strength(where: str, eps: Any, costs: Costs) -> Scalar:
     return given
 
 
-def limits_of(where: str, tolerance: float | None, max_iterations: int, dtype: Any) -> Limits:
+def limits_of(where: str, tolerance: float | None, max_iterations: int, dtype: Any) -> StoppingRule:
     """When to stop, checked."""
     wanted = tolerance_of(dtype) if tolerance is None else tolerance
     if not wanted > 0:
@@ -141,18 +141,23 @@ def limits_of(where: str, tolerance: float | None, max_iterations: int, dtype: A
             f"{where}(tolerance={wanted}): the error of the marginals gets small, never zero",
             remedy="use 1e-6",
         )
-    return Limits(wanted, whole(where, "max_iterations", max_iterations))
+    return StoppingRule(wanted, whole(where, "max_iterations", max_iterations))
 
 
 def as_result(
-    costs: Costs, problem: Problem, answer: Solved, limits: Limits, *, follows: bool = False
+    costs: Costs,
+    problem: EntropicProblem,
+    answer: EntropicSolution,
+    limits: StoppingRule,
+    *,
+    follows: bool = False,
 ) -> EntropicTransport:
     """What was solved as an object that answers questions."""
     return EntropicTransport(
         answer.value,
         answer.error,
         answer.error <= limits.tolerance,
-        answer.count,
+        answer.sweeps,
         costs,
         problem,
         (answer.f, answer.g),

@@ -14,9 +14,9 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.probability.transport.costs import weights_of
-from chainrule.probability.transport.entropic.costs import Problem
+from chainrule.probability.transport.entropic.costs import EntropicProblem
 from chainrule.probability.transport.entropic.iteration import DEPTH
-from chainrule.probability.transport.entropic.marginals import Marginals, Partial, Relaxed
+from chainrule.probability.transport.entropic.marginals import MarginalPrice, Partial, Relaxed
 from chainrule.probability.transport.entropic.result import EntropicTransport
 from chainrule.probability.transport.entropic.solving import solved
 from chainrule.probability.transport.sinkhorn import (
@@ -66,8 +66,8 @@ def unbalanced(
             f"unbalanced(rho={rho}): the price of mass is positive and finite",
             remedy="where weights have to be kept use sinkhorn(a, b, cost)",
         )
-    marginals: Marginals = Relaxed(price) if penalty == "kl" else Partial(price)
-    problem = Problem(rows, columns, strength("unbalanced", eps, costs), marginals)
+    marginals: MarginalPrice = Relaxed(price) if penalty == "kl" else Partial(price)
+    problem = EntropicProblem(rows, columns, strength("unbalanced", eps, costs), marginals)
     limits = limits_of("unbalanced", tolerance, max_iterations, costs.dtype)
     result = as_result(costs, problem, solved(costs, problem, limits, DEPTH), limits)
     warn_unless_converged("unbalanced", result)

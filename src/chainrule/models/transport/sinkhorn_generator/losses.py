@@ -7,11 +7,11 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.probability.transport.costs import pairwise
-from chainrule.probability.transport.entropic.costs import Problem
-from chainrule.probability.transport.entropic.iteration import DEPTH, Limits
+from chainrule.probability.transport.entropic.costs import EntropicProblem
+from chainrule.probability.transport.entropic.iteration import DEPTH, StoppingRule
 from chainrule.probability.transport.entropic.kernel import CostMatrix
 from chainrule.probability.transport.entropic.marginals import Balanced
-from chainrule.probability.transport.entropic.solving import Solved, solved, solved_with_itself
+from chainrule.probability.transport.entropic.solving import EntropicSolution, solved, solved_with_itself
 
 _MOST = 500
 """Iterations of a solver within a step of training."""
@@ -20,7 +20,7 @@ Rows = Float[Array, "some entries"]
 Others = Float[Array, "others entries"]
 
 
-class Distance(NamedTuple):
+class TransportDistance(NamedTuple):
     """A distance that can be minimised, and how far its solver was from the end."""
 
     value: Scalar
@@ -32,36 +32,36 @@ def mean_cost(x: Rows, cost: str) -> Scalar:
     return pairwise(cost)(x, x).mean()
 
 
-def entropic(x: Rows, y: Others, eps: Scalar, cost: str) -> Distance:
+def entropic(x: Rows, y: Others, eps: Scalar, cost: str) -> TransportDistance:
     """The entropic cost, whose nearest law is a shrunken one."""
     found = _between(x, y, eps, cost)
-    return Distance(found.value, found.error)
+    return TransportDistance(found.value, found.error)
 
 
-def divergence(x: Rows, y: Others, eps: Scalar, cost: str) -> Distance:
+def divergence(x: Rows, y: Others, eps: Scalar, cost: str) -> TransportDistance:
     """The Sinkhorn divergence; the term of the real examples alone is a constant to generators."""
     cross = _between(x, y, eps, cost)
     real, own = (_with_itself(rows, eps, cost) for rows in (jax.lax.stop_gradient(x), y))
     value = cross.value - own.value / 2 - jax.lax.stop_gradient(real.value) / 2
-    return Distance(value, jnp.maximum(cross.error, jnp.maximum(own.error, real.error)))
+    return TransportDistance(value, jnp.maximum(cross.error, jnp.maximum(own.error, real.error)))
 
 
-def sliced(x: Rows, y: Rows, directions: int, key: Key) -> Distance:
+def sliced(x: Rows, y: Rows, directions: int, key: Key) -> TransportDistance:
     """The mean over random directions of squared transport along each, which is sorting; on the line it is exact."""
     drawn = jax.random.normal(key, (directions if x.shape[1] > 1 else 1, x.shape[1]), x.dtype)
     axes = drawn / jnp.linalg.norm(drawn, axis=1, keepdims=True)
     apart = jnp.sort(axes @ x.T, axis=1) - jnp.sort(axes @ y.T, axis=1)
-    return Distance(jnp.square(apart).mean(), jnp.zeros((), x.dtype))
+    return TransportDistance(jnp.square(apart).mean(), jnp.zeros((), x.dtype))
 
 
-def _between(x: Rows, y: Others, eps: Scalar, cost: str) -> Solved:
-    problem = Problem(_even(x), _even(y), eps, Balanced())
+def _between(x: Rows, y: Others, eps: Scalar, cost: str) -> EntropicSolution:
+    problem = EntropicProblem(_even(x), _even(y), eps, Balanced())
     return solved(CostMatrix(pairwise(cost)(x, y)), problem, _limits(x), DEPTH)
 
 
-def _with_itself(x: Rows, eps: Scalar, cost: str) -> Solved:
+def _with_itself(x: Rows, eps: Scalar, cost: str) -> EntropicSolution:
     return solved_with_itself(
-        CostMatrix(pairwise(cost)(x, x)), Problem(_even(x), _even(x), eps, Balanced()), _limits(x)
+        CostMatrix(pairwise(cost)(x, x)), EntropicProblem(_even(x), _even(x), eps, Balanced()), _limits(x)
     )
 
 
@@ -69,8 +69,8 @@ def _even(x: Rows) -> Float[Array, " some"]:
     return jnp.full(len(x), 1 / len(x), x.dtype)
 
 
-def _limits(x: Rows) -> Limits:
-    return Limits(1e-3 if x.dtype == jnp.float32 else 1e-9, _MOST)
+def _limits(x: Rows) -> StoppingRule:
+    return StoppingRule(1e-3 if x.dtype == jnp.float32 else 1e-9, _MOST)
 
 
-__all__ = ["Distance", "divergence", "entropic", "mean_cost", "sliced"]
+__all__ = ["TransportDistance", "divergence", "entropic", "mean_cost", "sliced"]

@@ -5,7 +5,7 @@ divergence between the two sets. There is no second network and no game: the los
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, Self, final
 
 import equinox as eqx
 import jax
@@ -23,25 +23,26 @@ from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
     Alarm,
     Config,
-    HasAnnealedLoss,
     HasDiagnostics,
     HasGenerator,
+    HasParts,
     HasPictures,
     HasSnapshots,
     Metrics,
     OptionGroup,
+    Part,
     SampleOptions,
     read_options,
 )
 from chainrule.models.transport.sinkhorn_generator import diagnostics, pictures
 from chainrule.models.transport.sinkhorn_generator.losses import (
-    Distance,
+    TransportDistance,
     divergence,
     entropic,
     mean_cost,
     sliced,
 )
-from chainrule.models.transport.sinkhorn_generator.networks import Generator
+from chainrule.models.transport.sinkhorn_generator.networks import NoiseGenerator
 
 _KEPT = 2**17
 """Numbers of the examples that are kept along the way, at most; of images eight at least."""
@@ -100,23 +101,36 @@ class NoiseOptions(SampleOptions):
 
 
 @final
-class SinkhornGenerator(HasAnnealedLoss, HasGenerator, HasDiagnostics, HasSnapshots, HasPictures):
+class SinkhornGenerator(HasParts, HasGenerator, HasDiagnostics, HasSnapshots, HasPictures):
     """Examples from noise, as cheap to move to the data as can be."""
 
-    generator: Generator
+    generator: NoiseGenerator
     config: SinkhornGeneratorConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
 
     def __init__(self, config: SinkhornGeneratorConfig, schema: Schema, key: Key) -> None:
         self.config, self.schema = config, schema
-        self.generator = Generator(
+        self.generator = NoiseGenerator(
             schema, config.latent, width=config.width, depth=config.depth, channels=config.channels, key=key
         )
 
     # ------------------------------------------------------------------ training
 
-    def loss_at(self, batch: Batch, key: Key, progress: Scalar | float) -> tuple[Scalar, Metrics]:
-        """The distance of as many generated examples from these, with eps on its way down."""
+    def parts(self) -> Sequence[Part[Any]]:
+        """One part; its loss changes while eps falls."""
+        return [
+            Part(
+                "generator",
+                lambda model: model.generator,
+                type(self).generator_move,
+                loss_at=type(self).generator_move,
+            )
+        ]
+
+    def generator_move(
+        self, batch: Batch, key: Key, progress: Scalar | float = 1.0
+    ) -> tuple[Scalar, Metrics, Self]:
+        """The distance of as many generated examples from these, when this share of the run's steps is done."""
         x = self._rows(batch.x)
         if len(x) < 2:
             raise ArgumentError(
@@ -126,10 +140,10 @@ class SinkhornGenerator(HasAnnealedLoss, HasGenerator, HasDiagnostics, HasSnapsh
         y = self._drawn(random.named(key, "noise"), len(x), x)
         eps = self._eps(x, progress)
         found = self._distance(x, y, eps, random.named(key, "directions"))
-        return found.value, {"eps": eps, "marginal_error": jax.lax.stop_gradient(found.error)}
+        return found.value, {"eps": eps, "marginal_error": jax.lax.stop_gradient(found.error)}, self
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
-        """The same at the end of a run; beside it, for half of the batch, the distance and what it is of real halves.
+        """The distance at the last eps; beside it, for half of the batch, the same and what it is of real halves.
 
         A distance of finite sets is never zero: what two sets of real examples are apart is as low as it can get.
         """
@@ -159,7 +173,7 @@ class SinkhornGenerator(HasAnnealedLoss, HasGenerator, HasDiagnostics, HasSnapsh
         done = jnp.clip(jnp.asarray(progress, x.dtype) / self.config.anneal, 0.0, 1.0)
         return self.config.eps**done * mean
 
-    def _distance(self, x: Array, y: Array, eps: Scalar, key: Key) -> Distance:
+    def _distance(self, x: Array, y: Array, eps: Scalar, key: Key) -> TransportDistance:
         if self.config.distance == "sliced":
             return sliced(x, y, self.config.directions, key)
         measure = divergence if self.config.distance == "divergence" else entropic
@@ -227,7 +241,7 @@ class SinkhornGenerator(HasAnnealedLoss, HasGenerator, HasDiagnostics, HasSnapsh
 
 
 @eqx.filter_jit
-def _generated(generator: Generator, z: Array) -> Array:
+def _generated(generator: NoiseGenerator, z: Array) -> Array:
     return generator(z)
 
 

@@ -42,7 +42,7 @@ class DenseGenerator(eqx.Module):
 
 
 @final
-class Generator(eqx.Module):
+class NoiseGenerator(eqx.Module):
     """Examples in model units: those with entries from 0 to 1 end with a sigmoid."""
 
     network: DenseGenerator | ConvDecoder
@@ -66,4 +66,4 @@ class Generator(eqx.Module):
         return jax.nn.sigmoid(x) if self.bounded else x
 
 
-__all__ = ["DenseGenerator", "Generator"]
+__all__ = ["DenseGenerator", "NoiseGenerator"]

@@ -62,12 +62,13 @@ def test_eps_falls_from_the_mean_cost_to_its_share_in_the_first_part_of_a_run(da
     batch = batch_of(data)
     mean = np.square(batch.x[:, None] - batch.x[None]).sum(axis=-1).mean()
     found = [
-        float(eqx.filter_jit(lambda m, t: m.loss_at(batch, KEY, t)[1]["eps"])(model, jnp.asarray(t))) / mean
+        float(eqx.filter_jit(lambda m, t: m.generator_move(batch, KEY, t)[1]["eps"])(model, jnp.asarray(t)))
+        / mean
         for t in (0.0, 0.1, 0.2, 1.0)
     ]
     np.testing.assert_allclose(found, [1.0, 0.05**0.5, 0.05, 0.05], rtol=1e-4)
     given = cr.models.build("sinkhorn-generator", data, eps=0.5, absolute=True, **TOY)
-    assert float(given.loss_at(batch, KEY, 0.0)[1]["eps"]) == 0.5
+    assert float(given.generator_move(batch, KEY, 0.0)[1]["eps"]) == 0.5
 
 
 def test_the_entropic_cost_shrinks_what_it_learns_and_the_divergence_does_not() -> None:

@@ -6,15 +6,15 @@ what it costs, its marginals. Sums are written once for a block of rows; a matri
 
 import abc
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Scalar
-from chainrule.probability.transport.entropic.iteration import Limits, State
-from chainrule.probability.transport.entropic.marginals import Marginals
+from chainrule.probability.transport.entropic.iteration import StoppingRule, SweepState
+from chainrule.probability.transport.entropic.marginals import MarginalPrice
 
 _TOP = 80.0
 """Largest exponent: its exponential is finite in single precision."""
@@ -32,13 +32,14 @@ class Totals(NamedTuple):
     columns: Float[Array, " others"]
 
 
-class Problem(eqx.Module):
+@final
+class EntropicProblem(eqx.Module):
     """Weights, entropic strength, and how strictly weights are kept."""
 
     a: Float[Array, " some"]
     b: Float[Array, " others"]
     eps: Scalar
-    marginals: Marginals
+    marginals: MarginalPrice
 
 
 class Costs(eqx.Module):
@@ -63,11 +64,11 @@ class Costs(eqx.Module):
         """The costs seen from the other set."""
 
     @abc.abstractmethod
-    def solve(self, problem: Problem, limits: Limits, depth: int) -> State:
+    def solve(self, problem: EntropicProblem, limits: StoppingRule, depth: int) -> SweepState:
         """Potentials of the best plan."""
 
     @abc.abstractmethod
-    def turn(self, problem: Problem) -> tuple[Float[Array, " some"], Callable[[Array], Array]]:
+    def turn(self, problem: EntropicProblem) -> tuple[Float[Array, " some"], Callable[[Array], Array]]:
         """Of a set with itself: a potential to begin with, and from one potential the other that makes rows right."""
 
     @abc.abstractmethod
@@ -100,7 +101,7 @@ def density(matrix: Array, f: Array, g: Array, eps: Any) -> Float[Array, "rows o
     return jnp.exp(jnp.minimum((f[:, None] + g[None] - matrix) / eps, _TOP))
 
 
-def plan_mass(costs: Costs, problem: Problem, f: Array, g: Array) -> Scalar:
+def plan_mass(costs: Costs, problem: EntropicProblem, f: Array, g: Array) -> Scalar:
     """The mass of a plan: differentiable in costs, weights and eps, with potentials as they are."""
 
     def block(matrix: Array, rows: tuple[Array, ...], total: Array) -> tuple[Array, None]:
@@ -111,7 +112,7 @@ def plan_mass(costs: Costs, problem: Problem, f: Array, g: Array) -> Scalar:
     return total
 
 
-def totals(costs: Costs, problem: Problem, f: Array, g: Array) -> Totals:
+def totals(costs: Costs, problem: EntropicProblem, f: Array, g: Array) -> Totals:
     """What a plan adds up to."""
 
     def block(matrix: Array, rows: tuple[Array, ...], sums: Any) -> tuple[Any, Array]:
@@ -124,7 +125,7 @@ def totals(costs: Costs, problem: Problem, f: Array, g: Array) -> Totals:
     return Totals(columns.sum(), cost, rows, columns)
 
 
-def dual_value(costs: Costs, problem: Problem, f: Array, g: Array) -> Scalar:
+def dual_value(costs: Costs, problem: EntropicProblem, f: Array, g: Array) -> Scalar:
     """What potentials achieve: at most the entropic cost, and equal to it for the best ones."""
     gains = problem.marginals.gain(problem.a, f) + problem.marginals.gain(problem.b, g)
     return gains - problem.eps * (plan_mass(costs, problem, f, g) - problem.a.sum() * problem.b.sum())
@@ -143,7 +144,7 @@ def soft_minimum(costs: Costs, g: Array, b: Array, eps: Any) -> Float[Array, " s
 
 __all__ = [
     "Costs",
-    "Problem",
+    "EntropicProblem",
     "Totals",
     "beginning",
     "density",

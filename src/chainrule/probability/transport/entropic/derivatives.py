@@ -23,7 +23,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.transport.entropic.costs import (
     Costs,
-    Problem,
+    EntropicProblem,
     density,
     dual_value,
     plan_mass,
@@ -37,7 +37,9 @@ _DIRECT = 4096
 
 
 @jax.custom_jvp
-def value_at(costs: Costs, problem: Problem, f: Float[Array, " some"], g: Float[Array, " others"]) -> Scalar:
+def value_at(
+    costs: Costs, problem: EntropicProblem, f: Float[Array, " some"], g: Float[Array, " others"]
+) -> Scalar:
     """The entropic cost at the best potentials, which are not differentiated themselves."""
     if isinstance(problem.marginals, Balanced):  # rows are right, and so is the mass
         return problem.a @ f + problem.b @ g
@@ -54,7 +56,7 @@ def _envelope(primals: Any, tangents: Any) -> tuple[Array, Array]:
         (problem.a @ at_f / problem.a.sum(), problem.b @ at_g / problem.b.sum()) if balanced else (0.0, 0.0)
     )
 
-    def dual(costs: Costs, problem: Problem) -> Scalar:
+    def dual(costs: Costs, problem: EntropicProblem) -> Scalar:
         gain = problem.marginals.gain
         gains = gain(problem.a, at_f - mean_f) + gain(problem.b, at_g - mean_g)
         excess = plan_mass(costs, problem, at_f, at_g) - problem.a.sum() * problem.b.sum()
@@ -65,7 +67,7 @@ def _envelope(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 @jax.custom_jvp
 def potentials_at(
-    costs: Costs, problem: Problem, f: Float[Array, " some"], g: Float[Array, " others"]
+    costs: Costs, problem: EntropicProblem, f: Float[Array, " some"], g: Float[Array, " others"]
 ) -> tuple[Float[Array, " some"], Float[Array, " others"]]:
     """The best potentials, with the derivatives that their equations give them."""
     del costs, problem
@@ -82,7 +84,7 @@ def _implicit(primals: Any, tangents: Any) -> tuple[Any, Any]:
         )
     at = potentials_at(costs, problem, f, g)
 
-    def equations(costs: Costs, problem: Problem) -> tuple[Array, Array]:
+    def equations(costs: Costs, problem: EntropicProblem) -> tuple[Array, Array]:
         kernel = density(costs.matrix_of(_PLACE), *at, problem.eps)
         slope, eps = problem.marginals.slope(problem.eps), problem.eps
         return (
@@ -95,7 +97,7 @@ def _implicit(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return at, _moved(kernel, problem, rows, columns)
 
 
-def _moved(kernel: Array, problem: Problem, rows: Array, columns: Array) -> tuple[Array, Array]:
+def _moved(kernel: Array, problem: EntropicProblem, rows: Array, columns: Array) -> tuple[Array, Array]:
     """How potentials move so that both equations stay solved: `df + λ R dg = -rows`, `λ Q df + dg = -columns`."""
     slope = problem.marginals.slope(problem.eps)
     row_sums, column_sums = kernel @ problem.b, problem.a @ kernel
@@ -143,7 +145,7 @@ def _root(squares: Array) -> Array:
 
 
 def unrolled(
-    costs: Costs, problem: Problem, count: int
+    costs: Costs, problem: EntropicProblem, count: int
 ) -> tuple[Float[Array, " some"], Float[Array, " others"]]:
     """Potentials after so many iterations from zero, with the derivatives of just that; each is computed again.
 

@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Scalar
-from chainrule.probability.transport.entropic.costs import Costs, Problem, density
+from chainrule.probability.transport.entropic.costs import Costs, EntropicProblem, density
 
 
-def interval(costs: Costs, problem: Problem, f: Array, g: Array) -> tuple[Scalar, Scalar]:
+def interval(costs: Costs, problem: EntropicProblem, f: Array, g: Array) -> tuple[Scalar, Scalar]:
     """A lower bound by c-transforms of `f`, and an upper one by rounding the plan to a coupling."""
     return _lower(costs, problem, f), _upper(costs, problem, f, g)
 
 
-def _lower(costs: Costs, problem: Problem, f: Array) -> Scalar:
+def _lower(costs: Costs, problem: EntropicProblem, f: Array) -> Scalar:
     def to_columns(matrix: Array, rows: tuple[Array, ...], least: Array) -> tuple[Array, None]:
         inside, f = rows
         return jnp.minimum(
@@ -30,7 +30,7 @@ def _lower(costs: Costs, problem: Problem, f: Array) -> Scalar:
     return problem.a @ f + problem.b @ g
 
 
-def _upper(costs: Costs, problem: Problem, f: Array, g: Array) -> Scalar:
+def _upper(costs: Costs, problem: EntropicProblem, f: Array, g: Array) -> Scalar:
     def plan_of(matrix: Array, a: Array, f: Array) -> Array:
         return a[:, None] * problem.b[None] * density(matrix, f, g, problem.eps)
 

@@ -28,20 +28,20 @@ Sweep: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """From g to the f that makes rows right, and to the g that makes columns right given that f."""
 
 
-class Limits(NamedTuple):
+class StoppingRule(NamedTuple):
     """When to stop: at which error of the marginals, and after how many sweeps."""
 
     tolerance: Scalar | float
     most: Scalar | int
 
 
-class State(NamedTuple):
+class SweepState(NamedTuple):
     """Potentials, the error of the columns, and how many sweeps it took."""
 
     f: Float[Array, " some"]
     g: Float[Array, " others"]
     error: Scalar
-    count: Array
+    sweeps: Array
 
 
 class Memory(NamedTuple):
@@ -66,7 +66,7 @@ class _Walk(NamedTuple):
     f: Float[Array, " some"]
     g: Float[Array, " others"]
     error: Scalar
-    count: Array
+    sweeps: Array
     ahead: Float[Array, " others"]
     memory: Memory
     near: Array
@@ -74,13 +74,13 @@ class _Walk(NamedTuple):
 
 def converge(
     sweep: Sweep,
-    start: State,
+    start: SweepState,
     memory: Memory,
     b: Float[Array, " others"],
     eps: Any,
-    limits: Limits,
+    limits: StoppingRule,
     near: Callable[[Array, Array], Array],
-) -> tuple[State, Float[Array, " others"], Memory, Array]:
+) -> tuple[SweepState, Float[Array, " others"], Memory, Array]:
     """Sweeps until the columns are right, the limit is reached, or potentials leave where the sweep is safe.
 
     Returns the last pair of potentials, which has right rows; where g would go next; what is remembered; and whether
@@ -88,7 +88,7 @@ def converge(
     """
 
     def unfinished(walk: _Walk) -> Array:
-        return (walk.error > limits.tolerance) & (walk.count < limits.most) & walk.near
+        return (walk.error > limits.tolerance) & (walk.sweeps < limits.most) & walk.near
 
     def step(walk: _Walk) -> _Walk:
         f, value = sweep(walk.ahead)
@@ -100,7 +100,7 @@ def converge(
         # Back to the ordinary step from the last good pair, and on from there without memory.
         ahead = jnp.where(worse & (walk.memory.known > 0), walk.memory.value, ahead)
         memory = memory._replace(known=jnp.where(worse, 0, memory.known))
-        return _Walk(f, walk.ahead, error, walk.count + 1, ahead, memory, near(f, ahead))
+        return _Walk(f, walk.ahead, error, walk.sweeps + 1, ahead, memory, near(f, ahead))
 
     walk = jax.lax.while_loop(
         unfinished,
@@ -115,7 +115,7 @@ def converge(
             jnp.asarray(True),
         ),
     )
-    state = State(walk.f, walk.g, walk.error, start.count + walk.count)
+    state = SweepState(walk.f, walk.g, walk.error, start.sweeps + walk.sweeps)
     return state, walk.ahead, walk.memory, walk.near
 
 
@@ -147,4 +147,4 @@ def _solved(matrix: Float[Array, "depth depth"], right: Float[Array, " depth"]) 
     return rows[:, -1]
 
 
-__all__ = ["DEPTH", "Limits", "State", "Sweep", "converge"]
+__all__ = ["DEPTH", "StoppingRule", "Sweep", "SweepState", "converge"]

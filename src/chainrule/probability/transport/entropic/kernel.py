@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.probability.transport.entropic.costs import Block, Costs, Problem, beginning, density
-from chainrule.probability.transport.entropic.iteration import Limits, State, Sweep
+from chainrule.probability.transport.entropic.costs import Block, Costs, EntropicProblem, beginning, density
+from chainrule.probability.transport.entropic.iteration import StoppingRule, Sweep, SweepState
 from chainrule.probability.transport.entropic.log_domain import solve_by_sweeps
 from chainrule.probability.transport.entropic.stages import solve_in_stages
 
@@ -63,13 +63,13 @@ class CostMatrix(Costs):
         """The transposed matrix."""
         return CostMatrix(self.matrix.T)
 
-    def solve(self, problem: Problem, limits: Limits, depth: int) -> State:
+    def solve(self, problem: EntropicProblem, limits: StoppingRule, depth: int) -> SweepState:
         """By products with a kernel, unless the matrix is large."""
         if _block_rows(*self.shape) < self.shape[0]:
             return solve_by_sweeps(self, problem, limits, depth)
         return solve_by_kernel(self.matrix, problem, limits, depth)
 
-    def turn(self, problem: Problem) -> tuple[Float[Array, " some"], Callable[[Array], Array]]:
+    def turn(self, problem: EntropicProblem) -> tuple[Float[Array, " some"], Callable[[Array], Array]]:
         """By one product; half the cost of staying is a potential that leaves the diagonal of the kernel at one."""
         stay = jnp.diagonal(self.matrix) / 2
         kernel = density(self.matrix, stay, stay, problem.eps)
@@ -87,8 +87,8 @@ class CostMatrix(Costs):
 
 
 def solve_by_kernel(
-    matrix: Float[Array, "some others"], problem: Problem, limits: Limits, depth: int
-) -> State:
+    matrix: Float[Array, "some others"], problem: EntropicProblem, limits: StoppingRule, depth: int
+) -> SweepState:
     """Potentials of the best plan."""
     a, b = problem.a, problem.b
 
@@ -104,7 +104,7 @@ def solve_by_kernel(
     return solve_in_stages(problem, limits, depth, sweep_at, f, g, mean)
 
 
-def kernel_sweep(kernel: Array, f: Array, g: Array, problem: Problem, eps: Any) -> Sweep:
+def kernel_sweep(kernel: Array, f: Array, g: Array, problem: EntropicProblem, eps: Any) -> Sweep:
     """A sweep by two products with the kernel at potentials f and g."""
     marginals, least = problem.marginals, jnp.finfo(kernel.dtype).tiny
 

@@ -10,12 +10,12 @@ from typing import Any
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.probability.transport.entropic.costs import Costs, Problem, beginning, density
-from chainrule.probability.transport.entropic.iteration import Limits, State, Sweep
+from chainrule.probability.transport.entropic.costs import Costs, EntropicProblem, beginning, density
+from chainrule.probability.transport.entropic.iteration import StoppingRule, Sweep, SweepState
 from chainrule.probability.transport.entropic.stages import solve_in_stages
 
 
-def solve_by_sweeps(costs: Costs, problem: Problem, limits: Limits, depth: int) -> State:
+def solve_by_sweeps(costs: Costs, problem: EntropicProblem, limits: StoppingRule, depth: int) -> SweepState:
     """Potentials of the best plan by sweeps in the log domain."""
 
     def sweep_at(f: Array, g: Array, eps: Array) -> tuple[Sweep, Callable[[Array, Array], Array]]:
@@ -28,7 +28,7 @@ def solve_by_sweeps(costs: Costs, problem: Problem, limits: Limits, depth: int) 
 
 
 def log_sweep(
-    costs: Costs, problem: Problem, eps: Any
+    costs: Costs, problem: EntropicProblem, eps: Any
 ) -> Callable[[Float[Array, " others"]], tuple[Float[Array, " some"], Float[Array, " others"]]]:
     """A sweep in the log domain that looks at every pair once and takes one exponential of it.
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from chainrule.core.types import Array, Float, Scalar
 
 
-class Marginals(eqx.Module):
+class MarginalPrice(eqx.Module):
     """What becomes of a potential that keeps the weights, and the term of the dual problem that belongs to it."""
 
     @abc.abstractmethod
@@ -33,7 +33,7 @@ class Marginals(eqx.Module):
 
 
 @final
-class Balanced(Marginals):
+class Balanced(MarginalPrice):
     """Weights are kept."""
 
     def damped(self, potential: Float[Array, " points"], eps: Scalar) -> Float[Array, " points"]:
@@ -52,7 +52,7 @@ class Balanced(Marginals):
 
 
 @final
-class Relaxed(Marginals):
+class Relaxed(MarginalPrice):
     """Mass that appears or disappears costs `rho` times the Kullback-Leibler divergence of what the plan has."""
 
     rho: Scalar
@@ -71,7 +71,7 @@ class Relaxed(Marginals):
 
 
 @final
-class Partial(Marginals):
+class Partial(MarginalPrice):
     """Mass that appears or disappears costs `rho` for each unit."""
 
     rho: Scalar
@@ -91,4 +91,4 @@ class Partial(Marginals):
         return 1.0
 
 
-__all__ = ["Balanced", "Marginals", "Partial", "Relaxed"]
+__all__ = ["Balanced", "MarginalPrice", "Partial", "Relaxed"]

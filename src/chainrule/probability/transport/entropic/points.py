@@ -17,8 +17,8 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import memory_size
 from chainrule.core.types import Array, Float
 from chainrule.probability.transport.costs import Pairwise, pairwise, two_sets
-from chainrule.probability.transport.entropic.costs import Block, Costs, Problem, soft_minimum
-from chainrule.probability.transport.entropic.iteration import Limits, State
+from chainrule.probability.transport.entropic.costs import Block, Costs, EntropicProblem, soft_minimum
+from chainrule.probability.transport.entropic.iteration import StoppingRule, SweepState
 from chainrule.probability.transport.entropic.log_domain import solve_by_sweeps
 
 _PAIRS = {True: 2**19, False: 2**26}
@@ -108,11 +108,11 @@ class PointCosts(Costs):
         size = max(1, min(len(self.y), self.block * len(self.y) // len(self.x)))
         return PointCosts(self.y, self.x, size, self.between, not self.exchanged)
 
-    def solve(self, problem: Problem, limits: Limits, depth: int) -> State:
+    def solve(self, problem: EntropicProblem, limits: StoppingRule, depth: int) -> SweepState:
         """By sweeps in the log domain that make every cost once."""
         return solve_by_sweeps(self, problem, limits, depth)
 
-    def turn(self, problem: Problem) -> tuple[Float[Array, " some"], Callable[[Array], Array]]:
+    def turn(self, problem: EntropicProblem) -> tuple[Float[Array, " some"], Callable[[Array], Array]]:
         """In the log domain, from zero."""
         return jnp.zeros_like(problem.a), lambda f: soft_minimum(self, f, problem.a, problem.eps)
 

@@ -8,7 +8,13 @@ import jax
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.distributions.parameters import floating
-from chainrule.probability.transport.entropic.costs import Costs, Problem, density, soft_minimum, totals
+from chainrule.probability.transport.entropic.costs import (
+    Costs,
+    EntropicProblem,
+    density,
+    soft_minimum,
+    totals,
+)
 from chainrule.probability.transport.entropic.derivatives import potentials_at
 from chainrule.probability.transport.entropic.intervals import compiled_interval
 from chainrule.probability.transport.entropic.kernel import CostMatrix
@@ -34,7 +40,7 @@ class EntropicTransport(eqx.Module):
     """Whether that is no more than was asked for."""
     iterations: Array
     costs: Costs
-    problem: Problem
+    problem: EntropicProblem
     found: tuple[Float[Array, " some"], Float[Array, " others"]]
     """Potentials as they were found."""
     follows: bool = eqx.field(static=True)

@@ -9,24 +9,24 @@ import jax.numpy as jnp
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.transport.entropic.costs import (
     Costs,
-    Problem,
+    EntropicProblem,
     dual_value,
     soft_minimum,
     totals,
 )
 from chainrule.probability.transport.entropic.derivatives import unrolled, value_at
-from chainrule.probability.transport.entropic.iteration import Limits, State
+from chainrule.probability.transport.entropic.iteration import StoppingRule, SweepState
 from chainrule.probability.transport.entropic.log_domain import solve_by_sweeps
 
 
-class Solved(NamedTuple):
+class EntropicSolution(NamedTuple):
     """The value with its derivatives, potentials without, the error of the marginals, and the sweeps it took."""
 
     value: Scalar
     f: Float[Array, " some"]
     g: Float[Array, " others"]
     error: Scalar
-    count: Array
+    sweeps: Array
 
 
 def tolerance_of(dtype: Any) -> float:
@@ -39,7 +39,9 @@ def tolerance_of(dtype: Any) -> float:
 
 
 @partial(jax.jit, static_argnames=("depth", "form"))
-def found(costs: Costs, problem: Problem, limits: Limits, depth: int, form: str = "auto") -> State:
+def found(
+    costs: Costs, problem: EntropicProblem, limits: StoppingRule, depth: int, form: str = "auto"
+) -> SweepState:
     """Potentials of the best plan between two sets, by kernels where costs have them or in the log domain."""
     state = (
         solve_by_sweeps(costs, problem, limits, depth)
@@ -56,22 +58,26 @@ def found(costs: Costs, problem: Problem, limits: Limits, depth: int, form: str 
 
 
 @partial(jax.jit, static_argnames=("depth", "form"))
-def solved(costs: Costs, problem: Problem, limits: Limits, depth: int, form: str = "auto") -> Solved:
+def solved(
+    costs: Costs, problem: EntropicProblem, limits: StoppingRule, depth: int, form: str = "auto"
+) -> EntropicSolution:
     """The entropic cost between two sets, differentiable; iterations are not looked at by derivatives."""
     state = found(*jax.lax.stop_gradient((costs, problem, limits)), depth, form)
-    return Solved(value_at(costs, problem, state.f, state.g), *state)
+    return EntropicSolution(value_at(costs, problem, state.f, state.g), *state)
 
 
 @partial(jax.jit, static_argnames=("count",))
-def solved_by_unrolling(costs: Costs, problem: Problem, count: int) -> Solved:
+def solved_by_unrolling(costs: Costs, problem: EntropicProblem, count: int) -> EntropicSolution:
     """The same after a number of iterations, whose derivatives go through each of them."""
     f, g = unrolled(costs, problem, count)
     error = jnp.abs(totals(costs, problem, f, g).columns - problem.b).sum()
-    return Solved(dual_value(costs, problem, f, g), f, g, jax.lax.stop_gradient(error), jnp.asarray(count))
+    return EntropicSolution(
+        dual_value(costs, problem, f, g), f, g, jax.lax.stop_gradient(error), jnp.asarray(count)
+    )
 
 
 @jax.jit
-def solved_with_itself(costs: Costs, problem: Problem, limits: Limits) -> Solved:
+def solved_with_itself(costs: Costs, problem: EntropicProblem, limits: StoppingRule) -> EntropicSolution:
     """The entropic cost of a set with itself: one potential, moved halfway each time, which halves its error."""
     held, own, ends = jax.lax.stop_gradient((costs, problem, limits))
     begin, turn = held.turn(own)
@@ -88,7 +94,7 @@ def solved_with_itself(costs: Costs, problem: Problem, limits: Limits) -> Solved
     start = (begin, begin, jnp.asarray(jnp.inf, begin.dtype), jnp.zeros((), int))
     f, half, error, count = jax.lax.while_loop(unfinished, move, start)
     right = 2 * half - f  # rows are right for the pair of the two
-    return Solved(value_at(costs, problem, right, f), right, f, error, count)
+    return EntropicSolution(value_at(costs, problem, right, f), right, f, error, count)
 
 
-__all__ = ["Solved", "found", "solved", "solved_by_unrolling", "solved_with_itself", "tolerance_of"]
+__all__ = ["EntropicSolution", "found", "solved", "solved_by_unrolling", "solved_with_itself", "tolerance_of"]

@@ -11,8 +11,14 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Scalar
-from chainrule.probability.transport.entropic.costs import Problem
-from chainrule.probability.transport.entropic.iteration import Limits, Memory, State, Sweep, converge
+from chainrule.probability.transport.entropic.costs import EntropicProblem
+from chainrule.probability.transport.entropic.iteration import (
+    Memory,
+    StoppingRule,
+    Sweep,
+    SweepState,
+    converge,
+)
 
 _FIRST = 0.05
 """The first eps over the mean cost, unless it is larger from the outset."""
@@ -28,7 +34,7 @@ SweepAt = Callable[[Array, Array, Array], tuple[Sweep, Callable[[Array, Array], 
 
 
 class _Stage(NamedTuple):
-    state: State
+    state: SweepState
     ahead: Float[Array, " others"]
     memory: Memory
     eps: Scalar
@@ -37,22 +43,22 @@ class _Stage(NamedTuple):
 
 
 def solve_in_stages(
-    problem: Problem,
-    limits: Limits,
+    problem: EntropicProblem,
+    limits: StoppingRule,
     depth: int,
     sweep_at: SweepAt,
     f: Float[Array, " some"],
     g: Float[Array, " others"],
     mean: Scalar,
-) -> State:
+) -> SweepState:
     """Potentials of the best plan, from some to begin with and the mean cost; all sweeps count, at whichever eps."""
 
     def stage(carry: _Stage) -> _Stage:
         eps, before = carry.eps, carry.state
         final = eps <= problem.eps
         sweep, near = sweep_at(before.f, carry.ahead, eps)
-        left = limits.most - before.count
-        goal = Limits(
+        left = limits.most - before.sweeps
+        goal = StoppingRule(
             jnp.where(final, limits.tolerance, _ROUGH), jnp.where(final, left, jnp.minimum(left, _FEW))
         )
         start = before._replace(g=carry.ahead)
@@ -65,10 +71,10 @@ def solve_in_stages(
 
     def unfinished(carry: _Stage) -> Array:
         done = carry.final & (carry.state.error <= limits.tolerance)
-        return ~done & (carry.state.count < limits.most)
+        return ~done & (carry.state.sweeps < limits.most)
 
     start = _Stage(
-        State(f, g, jnp.asarray(jnp.inf, g.dtype), jnp.zeros((), int)),
+        SweepState(f, g, jnp.asarray(jnp.inf, g.dtype), jnp.zeros((), int)),
         g,
         Memory.empty(g, depth),
         jnp.maximum(_FIRST * mean, problem.eps),
