@@ -19,7 +19,7 @@ entry = Entry(
     started=begun,
     training={
         "batch": 64,
-        "epochs": 50,
+        "epochs": 80,
         "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.01, "clip": 100.0},
         "schedule": {"name": "cosine", "warmup": 100},
     },
