@@ -23,11 +23,11 @@ from chainrule.networks.flows.image_couplings import (
     checkerboard,
     half_of_channels,
 )
-from chainrule.networks.flows.multiscale import Level, MultiScale, SplitPrior, TopPrior
+from chainrule.networks.flows.multiscale import ImageScale, MultiScale, SplitPrior, TopPrior
 from chainrule.networks.flows.normalization import ActNorm
 from chainrule.networks.flows.one_by_one import DenseOneByOne, OneByOne
 from chainrule.networks.flows.residual import ContractiveResidual
-from chainrule.networks.flows.stacked import Stacked
+from chainrule.networks.flows.stacked import StackedLayers
 from tests.tiers import tiers
 
 DRAWS = 100
@@ -36,12 +36,12 @@ PIXELS = (2, 2, 2)
 
 def _multiscale(key: Any) -> MultiScale:
     one, two, three = jax.random.split(key, 3)
-    fine = Level(
+    fine = ImageScale(
         MaskedCoupling((4, 4, 1), checkerboard((4, 4, 1)), width=3, blocks=1, key=one),
         OneByOne((2, 2, 4), key=two),
         SplitPrior(2, 2, key=three),
     )
-    return MultiScale((4, 4, 1), [fine, Level(None, ActNorm((1, 1, 8)), None)], TopPrior((1, 1, 8)))
+    return MultiScale((4, 4, 1), [fine, ImageScale(None, ActNorm((1, 1, 8)), None)], TopPrior((1, 1, 8)))
 
 
 LAYERS: dict[str, Callable[[Any], Bijection]] = {
@@ -54,7 +54,7 @@ LAYERS: dict[str, Callable[[Any], Bijection]] = {
     "channels": lambda key: MaskedCoupling(
         PIXELS, half_of_channels(PIXELS, odd=True), width=3, blocks=0, key=key
     ),
-    "stack": lambda key: Stacked(lambda k: OneByOne(PIXELS, key=k), 3, key=key),
+    "stack": lambda key: StackedLayers(lambda k: OneByOne(PIXELS, key=k), 3, key=key),
     "multiscale": _multiscale,
     "top prior": lambda key: TopPrior(PIXELS),
     "logit": lambda key: LogitOfLevels(PIXELS, 4, margin=0.05),

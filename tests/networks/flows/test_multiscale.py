@@ -9,18 +9,20 @@ import pytest
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.image_couplings import ChannelCoupling, half_of_channels
-from chainrule.networks.flows.multiscale import Level, MultiScale, SplitPrior, TopPrior
+from chainrule.networks.flows.multiscale import ImageScale, MultiScale, SplitPrior, TopPrior
 from chainrule.networks.flows.normalization import ActNorm
 from chainrule.networks.flows.one_by_one import DenseOneByOne, OneByOne
 from chainrule.networks.flows.squeeze import check_sides, squeeze, unsqueeze
-from chainrule.networks.flows.stacked import Stacked
+from chainrule.networks.flows.stacked import StackedLayers
 
 KEY = jax.random.key(0)
 
 
 def two_levels() -> MultiScale:
-    fine = Level(None, ActNorm((4, 4, 4)), SplitPrior(2, 2, key=KEY))
-    return MultiScale((8, 8, 1), [fine, Level(None, OneByOne((2, 2, 8), key=KEY), None)], TopPrior((2, 2, 8)))
+    fine = ImageScale(None, ActNorm((4, 4, 4)), SplitPrior(2, 2, key=KEY))
+    return MultiScale(
+        (8, 8, 1), [fine, ImageScale(None, OneByOne((2, 2, 8), key=KEY), None)], TopPrior((2, 2, 8))
+    )
 
 
 def test_squeezing_only_moves_numbers_and_is_undone_exactly() -> None:
@@ -65,8 +67,10 @@ def test_factors_and_the_whole_matrix_mix_channels_alike() -> None:
 
 def test_a_stack_is_a_chain_of_its_layers() -> None:
     shape = (2, 2, 4)
-    stack = Stacked(
-        lambda key: BijectionChain([ChannelCoupling(shape, width=4, key=key), OneByOne(shape, key=key)]), 3, key=KEY
+    stack = StackedLayers(
+        lambda key: BijectionChain([ChannelCoupling(shape, width=4, key=key), OneByOne(shape, key=key)]),
+        3,
+        key=KEY,
     )
     stack = eqx.tree_at(
         lambda stack: stack.layers.layers[0].network.last.weight,
@@ -84,7 +88,7 @@ def test_a_stack_is_a_chain_of_its_layers() -> None:
 
 def test_every_layer_of_a_stack_begins_with_what_the_data_are_when_they_reach_it() -> None:
     shape = (2, 2, 4)
-    stack = Stacked(lambda key: BijectionChain([OneByOne(shape, key=key), ActNorm(shape)]), 2, key=KEY)
+    stack = StackedLayers(lambda key: BijectionChain([OneByOne(shape, key=key), ActNorm(shape)]), 2, key=KEY)
     x = jnp.asarray(np.random.default_rng(0).normal(3.0, 2.0, size=(64, *shape)), jnp.float32)
     begun = eqx.filter_jit(lambda stack, x: stack.started(x, None))(stack, x)
     for number in (1, 0):
@@ -107,15 +111,15 @@ def test_codes_of_all_levels_are_as_many_numbers_as_the_image_and_are_taken_back
 
 
 def test_levels_that_do_not_fit_together_are_refused() -> None:
-    last = Level(None, ActNorm((2, 2, 8)), None)
+    last = ImageScale(None, ActNorm((2, 2, 8)), None)
     with pytest.raises(ArgumentError, match=r"at level 0 events have shape \(4, 4, 4\), a layer there maps"):
         MultiScale((8, 8, 1), [last], TopPrior((2, 2, 8)))
     with pytest.raises(ArgumentError, match="after every level but the last"):
         MultiScale(
-            (4, 4, 2), [Level(None, ActNorm((2, 2, 8)), SplitPrior(4, 4, key=KEY))], TopPrior((2, 2, 4))
+            (4, 4, 2), [ImageScale(None, ActNorm((2, 2, 8)), SplitPrior(4, 4, key=KEY))], TopPrior((2, 2, 4))
         )
     with pytest.raises(ArgumentError, match="needs layers"):
-        Level(None, None, None)
+        ImageScale(None, None, None)
     with pytest.raises(ArgumentError, match="1 channel has no halves"):
         half_of_channels((2, 2, 1))
 

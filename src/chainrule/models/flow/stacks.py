@@ -13,7 +13,7 @@ from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.chain import BijectionChain, Reshaped
 from chainrule.networks.flows.linear import LULinear, Permutation
 from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
-from chainrule.networks.flows.stacked import Stacked
+from chainrule.networks.flows.stacked import StackedLayers
 
 FEW = 100_000
 """With fewer numbers to learn from than this, narrower networks do as well and learn faster."""
@@ -75,7 +75,7 @@ def repeated(
         norms += [FlowBatchNorm((size,))] if config.norm == "batch" else []
         return BijectionChain([*make(k), *norms])
 
-    return shaped(Stacked(block, depth, key=key), schema)
+    return shaped(StackedLayers(block, depth, key=key), schema)
 
 
 def shaped(layer: Bijection, schema: Schema) -> Bijection:

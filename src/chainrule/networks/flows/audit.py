@@ -21,7 +21,7 @@ from chainrule.networks.flows.base_distributions import BaseDistribution
 from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection
 from chainrule.networks.flows.findings import Audit, LayerAudit
 from chainrule.networks.flows.mass import total_mass
-from chainrule.networks.flows.stacked import Stacked
+from chainrule.networks.flows.stacked import StackedLayers
 
 LARGEST_JACOBIAN = 64
 """Events with more entries than this are not differentiated entry by entry."""
@@ -72,7 +72,7 @@ def layers_of(bijection: Bijection) -> tuple[Bijection, ...]:
     >>> len(layers_of(BijectionChain([BijectionChain([Sigmoid((1,)), Sigmoid((1,))]), Sigmoid((1,))])))
     3
     """
-    if isinstance(bijection, Stacked):
+    if isinstance(bijection, StackedLayers):
         layers = [bijection.layer(number) for number in range(bijection.depth)]
     elif isinstance(bijection, BijectionChain):
         layers = list(bijection.layers)

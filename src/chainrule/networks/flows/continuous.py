@@ -92,7 +92,7 @@ class GatedVelocity(Velocity):
         return self.layers[-1](x, now).astype(x.dtype)
 
 
-class Solved(NamedTuple):
+class SolvedFlow(NamedTuple):
     """Where events went, the change of volume, and the number of evaluations of the velocity it took."""
 
     mapped: Mapped
@@ -154,7 +154,7 @@ class Continuous(Bijection):
 
     def solved(
         self, x: Events, condition: Conditions = None, *, start: float = 1.0, end: float = 0.0
-    ) -> Solved:
+    ) -> SolvedFlow:
         """By adaptive steps with the exact trace, and what it took; derivatives are those of the steps."""
 
         def slope(t: Array, state: _State) -> _State:
@@ -165,7 +165,7 @@ class Continuous(Bijection):
             slope, (flat, jnp.zeros(len(x), x.dtype)), start, end, self.tolerance, True
         )
         value, log_det = solution.y
-        return Solved(Mapped(value.reshape(x.shape), log_det), solution.evaluations)
+        return SolvedFlow(Mapped(value.reshape(x.shape), log_det), solution.evaluations)
 
 
 def solver_evaluations(
@@ -304,4 +304,4 @@ def _adaptive_backward(  # type: ignore[no-untyped-def]
     return of_velocity, of_x, of_condition
 
 
-__all__ = ["EXACT", "Continuous", "GatedVelocity", "Solved", "Velocity", "solver_evaluations"]
+__all__ = ["EXACT", "Continuous", "GatedVelocity", "SolvedFlow", "Velocity", "solver_evaluations"]

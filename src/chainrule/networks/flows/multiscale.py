@@ -88,7 +88,7 @@ class TopPrior(Bijection):
 
 
 @final
-class Level(eqx.Module):
+class ImageScale(eqx.Module):
     """What happens to an image on one scale: layers before it is squeezed, layers after, and what leaves."""
 
     before: Bijection | None
@@ -99,7 +99,7 @@ class Level(eqx.Module):
 
     def __check_init__(self) -> None:
         if self.before is None and self.after is None:
-            raise ArgumentError("Level: it needs layers before squeezing, after it, or both")
+            raise ArgumentError("ImageScale: it needs layers before squeezing, after it, or both")
 
     @property
     def bijections(self) -> tuple[Bijection, ...]:
@@ -112,19 +112,19 @@ class MultiScale(Bijection):
     """Levels from the finest to the coarsest; codes are kept in the shape of the image.
 
     >>> from chainrule.networks.flows.normalization import ActNorm
-    >>> fine = Level(None, ActNorm((4, 4, 4)), SplitPrior(2, 2, key=jax.random.key(0)))
-    >>> flow = MultiScale((8, 8, 1), [fine, Level(None, ActNorm((2, 2, 8)), None)], TopPrior((2, 2, 8)))
+    >>> fine = ImageScale(None, ActNorm((4, 4, 4)), SplitPrior(2, 2, key=jax.random.key(0)))
+    >>> flow = MultiScale((8, 8, 1), [fine, ImageScale(None, ActNorm((2, 2, 8)), None)], TopPrior((2, 2, 8)))
     >>> [code.shape for code in flow.codes(flow.inverse(jnp.ones((1, 8, 8, 1))).value)]
     [(1, 4, 4, 2), (1, 2, 2, 8)]
     """
 
-    levels: tuple[Level, ...]
+    levels: tuple[ImageScale, ...]
     top: TopPrior
     shape: tuple[int, ...] = eqx.field(static=True)
     code_shapes: tuple[tuple[int, int, int], ...] = eqx.field(static=True)
     """Of the codes of all levels, finest first."""
 
-    def __init__(self, shape: tuple[int, ...], levels: Sequence[Level], top: TopPrior) -> None:
+    def __init__(self, shape: tuple[int, ...], levels: Sequence[ImageScale], top: TopPrior) -> None:
         self.shape, self.levels, self.top = event_shape("MultiScale", shape), tuple(levels), top
         shapes = []
         now = (shape[0], shape[1], shape[2])
@@ -229,7 +229,7 @@ class MultiScale(Bijection):
             if after is not None:
                 (x, log_det), after = step(after, squeeze(x))
                 total = total + log_det
-            levels.append(Level(before, after, level.prior))
+            levels.append(ImageScale(before, after, level.prior))
             if level.prior is None:
                 x, log_det = self.top.inverse(x, condition)
                 codes.append(x)
@@ -251,4 +251,4 @@ def _check_shape(number: int, layer: Bijection | None, shape: tuple[int, ...]) -
         )
 
 
-__all__ = ["Level", "MultiScale", "SplitPrior", "TopPrior"]
+__all__ = ["ImageScale", "MultiScale", "SplitPrior", "TopPrior"]

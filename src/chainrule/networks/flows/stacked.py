@@ -16,11 +16,11 @@ from chainrule.networks.flows.base import Bijection, Conditions, Events, Mapped,
 
 
 @final
-class Stacked(Bijection):
+class StackedLayers(Bijection):
     """`make(key)` so many times, one after another; each array of `layers` has a leading axis, a row for each layer.
 
     >>> from chainrule.networks.flows.one_by_one import OneByOne
-    >>> two = Stacked(lambda key: OneByOne((2,), key=key), 2, key=jax.random.key(0))
+    >>> two = StackedLayers(lambda key: OneByOne((2,), key=key), 2, key=jax.random.key(0))
     >>> x = jnp.ones((1, 2))
     >>> bool(jnp.allclose(two.forward(two.inverse(x).value).value, x, atol=1e-5))
     True
@@ -31,7 +31,7 @@ class Stacked(Bijection):
     shape: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, make: Callable[[Key], Bijection], depth: int, *, key: Key) -> None:
-        self.depth = whole("Stacked", "depth", depth)
+        self.depth = whole("StackedLayers", "depth", depth)
         self.layers = eqx.filter_vmap(make)(jax.random.split(key, depth))
         self.shape = self.layers.shape
 
@@ -101,4 +101,4 @@ class Stacked(Bijection):
         return jax.lax.scan(one, begin, (arrays, keys), reverse=reverse)
 
 
-__all__ = ["Stacked"]
+__all__ = ["StackedLayers"]

@@ -17,11 +17,11 @@ from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.dequantization import logit_layer
 from chainrule.networks.flows.image_couplings import ChannelCoupling
 from chainrule.networks.flows.level_noise import LevelNoise
-from chainrule.networks.flows.multiscale import Level, MultiScale, SplitPrior, TopPrior
+from chainrule.networks.flows.multiscale import ImageScale, MultiScale, SplitPrior, TopPrior
 from chainrule.networks.flows.normalization import ActNorm
 from chainrule.networks.flows.one_by_one import DenseOneByOne, OneByOne
 from chainrule.networks.flows.squeeze import check_sides, squeezed
-from chainrule.networks.flows.stacked import Stacked
+from chainrule.networks.flows.stacked import StackedLayers
 
 _FEW_LEVELS = 32
 """With no more than these, noise between levels is wide and worth learning."""
@@ -93,13 +93,13 @@ def glow_flow(config: GlowConfig, schema: Schema, key: Key) -> MultiScale:
     for number, k in enumerate(jax.random.split(key, config.levels), 1):
         key_steps, key_split = jax.random.split(k)
         now = squeezed(now)
-        steps = Stacked(_step(config, now, features), config.depth, key=key_steps)
+        steps = StackedLayers(_step(config, now, features), config.depth, key=key_steps)
         before = logit_layer(schema, config.logit_margin) if number == 1 else None
         if number == config.levels:
-            levels.append(Level(before, steps, None))
+            levels.append(ImageScale(before, steps, None))
         else:
             kept = now[2] // 2
-            levels.append(Level(before, steps, SplitPrior(kept, now[2] - kept, key=key_split)))
+            levels.append(ImageScale(before, steps, SplitPrior(kept, now[2] - kept, key=key_split)))
             now = (*now[:2], kept)
     return MultiScale(shape, levels, TopPrior(now, features))
 

@@ -17,10 +17,10 @@ from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.dequantization import logit_layer
 from chainrule.networks.flows.image_couplings import MaskedCoupling, checkerboard, half_of_channels
-from chainrule.networks.flows.multiscale import Level, MultiScale, SplitPrior, TopPrior
+from chainrule.networks.flows.multiscale import ImageScale, MultiScale, SplitPrior, TopPrior
 from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
 from chainrule.networks.flows.squeeze import check_sides, squeezed
-from chainrule.networks.flows.stacked import Stacked
+from chainrule.networks.flows.stacked import StackedLayers
 
 if TYPE_CHECKING:
     from chainrule.models.flow.realnvp.model import RealNVPConfig
@@ -43,7 +43,7 @@ def image_flow(config: "RealNVPConfig", schema: Schema, key: Key) -> MultiScale:
         logit = None if number else logit_layer(schema, config.logit_margin)
         first = _couplings(config, boards, one)
         levels.append(
-            Level(
+            ImageScale(
                 first if logit is None else BijectionChain([first, logit]),
                 _couplings(config, halves, two),
                 SplitPrior(kept, finer[2] - kept, key=three),
@@ -51,11 +51,11 @@ def image_flow(config: "RealNVPConfig", schema: Schema, key: Key) -> MultiScale:
         )
         now = (*finer[:2], kept)
     boards = [checkerboard(now, odd=turn % 2 == 1) for turn in range(_LAST_TURNS)]
-    levels.append(Level(_couplings(config, boards, key_last), None, None))
+    levels.append(ImageScale(_couplings(config, boards, key_last), None, None))
     return MultiScale(shape, levels, TopPrior(now, condition_features(config)))
 
 
-def _couplings(config: "RealNVPConfig", masks: list[jax.Array], key: Key) -> Stacked:
+def _couplings(config: "RealNVPConfig", masks: list[jax.Array], key: Key) -> StackedLayers:
     """A coupling for each mask, with the norm of the settings towards the data."""
     shape = masks[0].shape
 
@@ -74,7 +74,7 @@ def _couplings(config: "RealNVPConfig", masks: list[jax.Array], key: Key) -> Sta
         norms += [FlowBatchNorm(shape)] if config.norm == "batch" else []
         return BijectionChain([coupling, *norms])
 
-    alike = Stacked(make, len(masks), key=key)
+    alike = StackedLayers(make, len(masks), key=key)
     return eqx.tree_at(lambda stacked: stacked.layers.layers[0].mask, alike, jnp.stack(masks))
 
 

@@ -12,11 +12,11 @@ from chainrule.models.flow.settings import FlowConfig, base_distribution, condit
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.contraction import Contraction
-from chainrule.networks.flows.multiscale import Level, MultiScale, TopPrior
+from chainrule.networks.flows.multiscale import ImageScale, MultiScale, TopPrior
 from chainrule.networks.flows.normalization import ActNorm
 from chainrule.networks.flows.residual import ContractiveResidual
 from chainrule.networks.flows.squeeze import check_sides, squeezed
-from chainrule.networks.flows.stacked import Stacked
+from chainrule.networks.flows.stacked import StackedLayers
 
 
 @final
@@ -40,7 +40,9 @@ def build(config: ResidualFlowConfig, schema: Schema, key: Key) -> FlowModel:
         shape = check_sides("residual-flow", schema.shape, 1)
         inner = squeezed(shape)
         flow = MultiScale(
-            shape, [Level(None, _blocks(config, inner, features, key_flow), None)], TopPrior(inner, features)
+            shape,
+            [ImageScale(None, _blocks(config, inner, features, key_flow), None)],
+            TopPrior(inner, features),
         )
     else:
         flow = _blocks(config, schema.shape, features, key_flow)
@@ -48,7 +50,7 @@ def build(config: ResidualFlowConfig, schema: Schema, key: Key) -> FlowModel:
     return FlowModel(flow, base, encoder(config, schema, key_condition), config, schema)
 
 
-def _blocks(config: ResidualFlowConfig, shape: tuple[int, ...], features: int, key: Key) -> Stacked:
+def _blocks(config: ResidualFlowConfig, shape: tuple[int, ...], features: int, key: Key) -> StackedLayers:
     def make(key: Key) -> BijectionChain:
         network = Contraction(
             shape,
@@ -60,7 +62,7 @@ def _blocks(config: ResidualFlowConfig, shape: tuple[int, ...], features: int, k
         )
         return BijectionChain([ContractiveResidual(shape, network), ActNorm(shape)])
 
-    return Stacked(make, config.blocks, key=key)
+    return StackedLayers(make, config.blocks, key=key)
 
 
 __all__ = ["ResidualFlowConfig", "build"]
