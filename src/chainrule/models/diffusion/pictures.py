@@ -39,7 +39,8 @@ def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
         noisy, estimates = _pixels(model, walked.noisy), _pixels(model, walked.estimates)
         moving = [f(noisy, estimates, walked.lams) for f in (denoising.strip, denoising.film)]
         found = [*moving, forward_strip(model, x, key), *found]
-    if kinds.of(model.schema).is_plane(model.schema):
+    # A model whose noise was chosen by the data has a flow and no score, and no sampler that adds noise.
+    if kinds.of(model.schema).is_plane(model.schema) and not all(model.samplers().values()):
         found = [score_field(model, np.asarray(x), key), *found]
     if model.schema.levels:
         found.append(bound_terms(model, x, key, whose))

@@ -163,8 +163,11 @@ def test_vectors_are_conditions_and_lead_with_guidance() -> None:
     assert not np.allclose(led, other)
 
 
-def test_pictures_show_the_velocity_of_points_and_how_paths_bend() -> None:
-    found = {picture.name: picture for picture in moved(build(CLASSES)).own_pictures()}
+def test_pictures_show_the_velocity_of_points_and_how_paths_bend_and_a_score_where_there_is_one() -> None:
+    data = cr.data.load("moons")
+    model = moved(build(CLASSES, coupling="transport"))
+    found = {picture.name: picture for picture in model.pictures(data, KEY)}
+    assert set(found) == {"velocity", "path-curvature", "error-by-level"}
     assert isinstance(found["velocity"], Scatter)
     assert isinstance(found["path-curvature"], Lines)
 
@@ -172,7 +175,7 @@ def test_pictures_show_the_velocity_of_points_and_how_paths_bend() -> None:
 def taught(model: FlowMatching, draw: Callable[[jax.Array], jax.Array], steps: int) -> FlowMatching:
     """The model after so many steps, each on fresh examples, in one compiled loop."""
     arrays, rest = eqx.partition(model, eqx.is_inexact_array)
-    optimizer = optax.adam(optax.cosine_decay_schedule(5e-3, steps))
+    optimizer = optax.adam(optax.cosine_decay_schedule(1e-2, steps))
 
     def step(carry: tuple, key: jax.Array) -> tuple[tuple, None]:
         arrays, state = carry
@@ -203,15 +206,15 @@ def test_short_pairs_make_straighter_paths() -> None:
 
 @pytest.mark.slow
 def test_a_trained_field_is_the_best_one_over_the_bulk() -> None:
-    """Within two hundredths of the typical speed of the exact field, everywhere where paths are."""
+    """Within two hundredths of its typical speed, where nine of ten paths are at a time."""
     mean, std = 2.0, 0.5
     model = build(Schema("points", (1,)), width=32)
-    model = taught(model, lambda key: mean + std * jax.random.normal(key, (256, 1)), 1500)
-    draw, times = np.random.default_rng(0), (0.1, 0.3, 0.5, 0.7, 0.9)
+    model = taught(model, lambda key: mean + std * jax.random.normal(key, (1024, 1)), 1500)
+    bulk = np.linspace(-1.645, 1.645, 101)[:, None]
     velocity, wanted, found = eqx.filter_jit(model.velocity), [], []
-    for t in times:
+    for t in (0.1, 0.3, 0.5, 0.7, 0.9):
         variance = (1 - t) ** 2 + t**2 * std**2
-        x = t * mean + np.sqrt(variance) * draw.normal(size=(500, 1))
+        x = t * mean + np.sqrt(variance) * bulk
         wanted.append(mean + (t * std**2 - (1 - t)) / variance * (x - t * mean))
         found.append(np.asarray(velocity(jnp.asarray(x, jnp.float32), t)))
     error = np.sqrt(np.square(np.array(found) - np.array(wanted)).mean(axis=(1, 2)))

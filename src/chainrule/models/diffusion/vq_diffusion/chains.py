@@ -16,6 +16,8 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, ArrayLike, Float, Int, Key
 
+_LEAST = 1e-15
+"""Probabilities below this count as this, so that their logarithms have derivatives of every order."""
 _Tokens = Int[Array, "*batch"]
 _Law = Float[Array, "*batch states"]
 
@@ -58,20 +60,21 @@ class TokenChain(eqx.Module):
         other = jnp.take(self.rest().astype(law.dtype), x)[..., None]
         reached = here * same + (1 - here) * other
         possible = jnp.where(reached > 0, law, 0)
-        total = jnp.maximum(possible.sum(axis=-1, keepdims=True), jnp.finfo(law.dtype).tiny)
+        total = jnp.maximum(possible.sum(axis=-1, keepdims=True), _LEAST)
         weight = possible / total / jnp.where(reached > 0, reached, 1)
         step = here / there * same + (1 - here / there) * other
         return step * (there * weight + (1 - there) * rest * weight.sum(axis=-1, keepdims=True))
 
     def divergence(
-        self, x: _Tokens, clean: _Tokens, law: _Law, t: Array, earlier: Array
+        self, x: _Tokens, clean: _Tokens, law: _Law, t: ArrayLike, earlier: ArrayLike
     ) -> Float[Array, "*batch"]:
         """KL(q(x_s | x_t, x_0) || p(x_s | x_t)) of each token, in nats; down to time 0 it is -log p(x_0 | x_t)."""
         known = jax.nn.one_hot(clean, self.states, dtype=law.dtype)
         true, said = self.posterior(x, known, t, earlier), self.posterior(x, law, t, earlier)
-        tiny = jnp.finfo(law.dtype).tiny
-        ratio = jnp.log(jnp.maximum(true, tiny)) - jnp.log(jnp.maximum(said, tiny))
-        return jnp.where(true > 0, true * ratio, 0).sum(axis=-1)
+        # States that cannot be are set to one before the logarithm, whose derivatives there would not be finite.
+        true, said = (jnp.where(true > 0, one, 1) for one in (true, said))
+        ratio = jnp.log(jnp.maximum(true, _LEAST)) - jnp.log(jnp.maximum(said, _LEAST))
+        return (true * ratio).sum(axis=-1)
 
 
 @final

@@ -122,6 +122,17 @@ def test_down_to_the_data_the_divergence_is_the_cross_entropy(chain: TokenChain)
     np.testing.assert_allclose(found, -np.log([0.2, 0.5, 0.3]), rtol=1e-5)
 
 
+def test_second_derivatives_of_the_divergence_are_finite(chain: TokenChain) -> None:
+    x = jnp.asarray(np.repeat(np.arange(chain.states), WORDS), jnp.int32)
+    clean = jnp.asarray(np.tile(np.arange(WORDS), chain.states), jnp.int32)
+
+    def total(logits: jax.Array) -> jax.Array:
+        law = jnp.pad(jax.nn.softmax(logits), (0, chain.states - WORDS))
+        return chain.divergence(x, clean, jnp.broadcast_to(law, (len(x), chain.states)), 0.6, 0.4).sum()
+
+    assert np.isfinite(jax.jit(jax.hessian(total))(jnp.array([0.5, -1.0, 0.0]))).all()
+
+
 def test_tokens_are_replaced_as_often_as_the_chain_says(chain: TokenChain) -> None:
     x = jnp.zeros((4000,), jnp.int32)
     found = np.asarray(jax.jit(chain.noised)(x, jnp.asarray(0.5), KEY))
