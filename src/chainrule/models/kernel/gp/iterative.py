@@ -103,6 +103,9 @@ class IterativeGPRegressor(GPFunction):
         rounded = jax.tree.map(lambda a: np.asarray(a, self.points.dtype), posterior.process)
         posterior = rounded.fit(x, y[:, 0])
         evidence = rounded.evidence(x, y[:, 0], for_probes, probes=_PROBES)
+        # A smooth kernel has fewer columns than there is room for: the others say nothing.
+        missing = self.factor.shape[1] - posterior.factor.shape[1]
+        factor = np.pad(posterior.factor, ((0, 0), (0, missing)))
         dtype = self.points.dtype
         new = eqx.tree_at(
             lambda m: (m.kernel, m.log_noise, m.points, m.values, m.weights, m.factor),
@@ -113,7 +116,7 @@ class IterativeGPRegressor(GPFunction):
                 jnp.asarray(x, dtype),
                 jnp.asarray(y, dtype),
                 Wide.of(posterior.weights[:, None], dtype),
-                jnp.asarray(posterior.factor, dtype),
+                jnp.asarray(factor, dtype),
             ),
         )
         metrics = {

@@ -51,6 +51,15 @@ def test_the_answers_and_their_slopes_are_those_of_the_exact_process(table: Data
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
 
 
+def test_a_kernel_of_lower_rank_than_the_preconditioner_leaves_shapes_as_they_are() -> None:
+    wave = cr.data.load("wave", n=60)
+    fresh = cr.models.build("gp", wave, method="iterative", learn=False, scale=2.0, noise=0.1, rank=40)
+    found, _ = fresh.iterate(wave.train.batch(np.arange(len(wave.train))), jax.random.key(0))  # type: ignore[attr-defined]
+    assert jax.tree.map(np.shape, found) == jax.tree.map(np.shape, fresh)
+    assert not np.asarray(found.factor)[:, -1].any()
+    assert np.isfinite(answers(found, jnp.asarray(wave.test.x))[1]).all()
+
+
 def test_a_trained_run_predicts_with_intervals_and_says_what_it_learnt(run: cr.Run, table: Data) -> None:
     assert isinstance(run.model, IterativeGPRegressor)
     found = run.score("test")
