@@ -92,6 +92,13 @@ def test_the_same_density_behind_a_logit_or_a_scale_costs_the_same() -> None:
     np.testing.assert_allclose(log_det - 4 * np.log(width / np.exp(1.5)), flat, atol=1e-4)
 
 
+def test_what_lies_beyond_the_levels_has_no_density() -> None:
+    logit = LogitOfLevels((2,), 4, margin=0.01)
+    volumes = np.asarray(logit.inverse(jnp.asarray([[0.5, 0.5], [0.5, 2.0], [-9.0, 0.5]])).log_det)
+    assert np.isfinite(volumes[0])
+    assert (volumes[1:] == -np.inf).all()
+
+
 def test_margins_that_leave_nothing_are_refused() -> None:
     with pytest.raises(ArgumentError, match=r"a margin lies between 0 and 0\.5"):
         LogitOfLevels((2,), 256, margin=0.5)

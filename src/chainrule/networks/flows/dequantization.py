@@ -32,7 +32,7 @@ class LogitOfLevels(Bijection):
     """`logit(margin + (1 - 2 margin) y)` from data to codes, with y the place of an entry between 0 and 1.
 
     Data in the units of the model have `levels` values from 0 to 1, and half a gap of noise beyond either end; without
-    levels they are from 0 to 1 themselves. Entries further out have no code.
+    levels they are from 0 to 1 themselves. Entries further out have no code and no density.
 
     >>> layer = LogitOfLevels((1,), 256)
     >>> round(float(layer.inverse(jnp.array([[0.5]])).value[0, 0]), 4)
@@ -59,12 +59,16 @@ class LogitOfLevels(Bijection):
         return Mapped(self._outward(y), over_event(slope) + self._constant(len(z[0].reshape(-1))))
 
     def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
-        """The logit."""
+        """The logit; where an entry has no code, the volume is none, and with it the density."""
         del condition
         y = self.margin + (1 - 2 * self.margin) * self._inward(x)
+        inside = ((y > 0) & (y < 1)).reshape(len(x), -1).all(axis=1)
+        tiny, eps = jnp.finfo(x.dtype).tiny, jnp.finfo(x.dtype).eps
+        y = jnp.clip(y, tiny, 1 - eps)
         z = jnp.log(y) - jnp.log1p(-y)
         slope = jax.nn.log_sigmoid(z) + jax.nn.log_sigmoid(-z)
-        return Mapped(z, -over_event(slope) - self._constant(len(x[0].reshape(-1))))
+        volume = -over_event(slope) - self._constant(len(x[0].reshape(-1)))
+        return Mapped(z, jnp.where(inside, volume, -jnp.inf))
 
     def _inward(self, x: Array) -> Array:
         return (x * (self.levels - 1) + 0.5) / self.levels if self.levels else x
