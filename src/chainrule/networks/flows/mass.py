@@ -102,7 +102,7 @@ def _by_weights(
     log_q = constant - jnp.log(jnp.diag(factor)).sum() - 0.5 * (n + size) * jnp.log1p(squares / n)
     weights = np.exp(np.asarray(_log_prob(bijection, base, proposed, shared) - log_q, np.float64))
     error = weights.std() / math.sqrt(_DRAWS)
-    effective = weights.sum() ** 2 / np.square(weights).sum()
+    effective = weights.sum() ** 2 / max(np.square(weights).sum(), 1e-300)  # none where no draw has a density
     return Mass(float(weights.mean()), float(error), float(effective), "weighted draws")
 
 
