@@ -2,10 +2,10 @@
 
     S_eps(x, y) = OT_eps(x, y) - OT_eps(x, x)/2 - OT_eps(y, y)/2,   the same eps three times
 
-The entropic cost of a set from itself is not zero, and the law that is nearest to another by it is a shrunken one. With
-the costs of both sets from themselves taken away, the divergence is zero for equal laws and positive otherwise, for
-distances and their squares. For small eps it is transport; for large eps it compares means of costs, of squared
-distances nothing but the means of the points.
+The entropic cost of a set from itself is not zero, and what is nearest to a distribution by it is a shrunken copy. With
+the costs of both sets from themselves taken away, the divergence is zero for equal distributions and positive for
+others, if costs are distances or their squares. For small eps it is transport; for large eps it compares means of
+costs, of squared distances nothing but the means of the points.
 """
 
 from typing import Any, NamedTuple

@@ -33,7 +33,7 @@ def mean_cost(x: Rows, cost: str) -> Scalar:
 
 
 def entropic(x: Rows, y: Others, eps: Scalar, cost: str) -> TransportDistance:
-    """The entropic cost, whose nearest law is a shrunken one."""
+    """The entropic cost, whose nearest distribution is a shrunken one."""
     found = _between(x, y, eps, cost)
     return TransportDistance(found.value, found.error)
 
