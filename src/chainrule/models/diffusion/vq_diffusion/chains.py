@@ -19,7 +19,7 @@ from chainrule.core.types import Array, ArrayLike, Float, Int, Key
 _LEAST = 1e-15
 """Probabilities below this count as this, so that their logarithms have derivatives of every order."""
 _Tokens = Int[Array, "*batch"]
-_Law = Float[Array, "*batch states"]
+_Probs = Float[Array, "*batch states"]
 
 
 class TokenChain(eqx.Module):
@@ -47,30 +47,30 @@ class TokenChain(eqx.Module):
         drawn = jax.random.categorical(other, jnp.log(self.rest()), shape=x.shape).astype(x.dtype)
         return jnp.where(jax.random.bernoulli(keep, self.kept(t), x.shape), x, drawn)
 
-    def posterior(self, x: _Tokens, law: _Law, t: ArrayLike, earlier: ArrayLike) -> _Law:
-        """The law of tokens at an earlier time, given those at time t and a law of the clean ones.
+    def posterior(self, x: _Tokens, probs: _Probs, t: ArrayLike, earlier: ArrayLike) -> _Probs:
+        """The distribution of tokens at an earlier time, given those at time t and a distribution of the clean ones.
 
         For clean tokens that are known it is q(x_s | x_t, x_0), proportional to Q[x_s, x_t] Qbar_s[x_0, x_s]; for
-        others the mean of these over their law, of which only what can lead to x_t counts.
+        others the mean of these over their distribution, of which only what can lead to x_t counts.
         """
-        here, there = (jnp.asarray(self.kept(time), law.dtype) for time in (t, earlier))
+        here, there = (jnp.asarray(self.kept(time), probs.dtype) for time in (t, earlier))
         here, there = (jnp.broadcast_to(kept, x.shape)[..., None] for kept in (here, there))
-        rest = jnp.broadcast_to(self.rest().astype(law.dtype), law.shape)
-        same = jax.nn.one_hot(x, self.states, dtype=law.dtype)
-        other = jnp.take(self.rest().astype(law.dtype), x)[..., None]
+        rest = jnp.broadcast_to(self.rest().astype(probs.dtype), probs.shape)
+        same = jax.nn.one_hot(x, self.states, dtype=probs.dtype)
+        other = jnp.take(self.rest().astype(probs.dtype), x)[..., None]
         reached = here * same + (1 - here) * other
-        possible = jnp.where(reached > 0, law, 0)
+        possible = jnp.where(reached > 0, probs, 0)
         total = jnp.maximum(possible.sum(axis=-1, keepdims=True), _LEAST)
         weight = possible / total / jnp.where(reached > 0, reached, 1)
         step = here / there * same + (1 - here / there) * other
         return step * (there * weight + (1 - there) * rest * weight.sum(axis=-1, keepdims=True))
 
     def divergence(
-        self, x: _Tokens, clean: _Tokens, law: _Law, t: ArrayLike, earlier: ArrayLike
+        self, x: _Tokens, clean: _Tokens, probs: _Probs, t: ArrayLike, earlier: ArrayLike
     ) -> Float[Array, "*batch"]:
         """KL(q(x_s | x_t, x_0) || p(x_s | x_t)) of each token, in nats; down to time 0 it is -log p(x_0 | x_t)."""
-        known = jax.nn.one_hot(clean, self.states, dtype=law.dtype)
-        true, said = self.posterior(x, known, t, earlier), self.posterior(x, law, t, earlier)
+        known = jax.nn.one_hot(clean, self.states, dtype=probs.dtype)
+        true, said = self.posterior(x, known, t, earlier), self.posterior(x, probs, t, earlier)
         # States that cannot be are set to one before the logarithm, whose derivatives there would not be finite.
         true, said = (jnp.where(true > 0, one, 1) for one in (true, said))
         ratio = jnp.log(jnp.maximum(true, _LEAST)) - jnp.log(jnp.maximum(said, _LEAST))

@@ -123,7 +123,7 @@ class TokenModel(HasState, CanSample, HasCodebook, HasScores, HasPictures):
         return loss + first, {**metrics, "first_stage": first}, moved
 
     def _looked_at(
-        self, clean: Int[Array, "batch places"], even: Float[Array, " batch"], condition: Any, key: Key
+        self, clean: Int[Array, "batch locations"], even: Float[Array, " batch"], condition: Any, key: Key
     ) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
         """The whole bound in nats, estimated at one time of each example, and the cross-entropy of its codes there."""
         total = self.config.timesteps
@@ -132,20 +132,20 @@ class TokenModel(HasState, CanSample, HasCodebook, HasScores, HasPictures):
         x = self.chain.noised(clean, t, key)
         logs = jax.nn.log_softmax(self.network(x, self.chain.kept(t[:, 0]), condition))
         entropy = -jnp.take_along_axis(logs, clean[..., None], axis=-1)[..., 0]
-        divergence = self.chain.divergence(x, clean, self.law(logs), t, earlier)
+        divergence = self.chain.divergence(x, clean, self.probs(logs), t, earlier)
         return total * divergence.sum(axis=1), entropy.sum(axis=1)
 
-    def law(self, logs: Float[Array, "batch places words"]) -> Float[Array, "batch places states"]:
+    def probs(self, logs: Float[Array, "batch locations words"]) -> Float[Array, "batch locations states"]:
         """Probabilities of clean codes among all states: a mark is never clean."""
         return jnp.pad(jnp.exp(logs), ((0, 0), (0, 0), (0, self.chain.states - self.chain.words)))
 
     def nats_at(
-        self, clean: Int[Array, "batch places"], even: Float[Array, " batch"], condition: Any, key: Key
+        self, clean: Int[Array, "batch locations"], even: Float[Array, " batch"], condition: Any, key: Key
     ) -> Float[Array, " batch"]:
         """The bound of the codes of each example if every time of the chain did as the one given, from 0 to 1."""
         return self._looked_at(clean, even, condition, key)[0]
 
-    def code_nats(self, clean: Int[Array, "batch places"], key: Key, condition: Any = None) -> Array:
+    def code_nats(self, clean: Int[Array, "batch locations"], key: Key, condition: Any = None) -> Array:
         """An upper bound of -log p of the codes of each example, from eight times spread evenly."""
 
         def one(draw: tuple[Array, Key]) -> Array:
@@ -247,7 +247,7 @@ class TokenModel(HasState, CanSample, HasCodebook, HasScores, HasPictures):
         """The example of such vectors."""
         return self.stage.decode(z)
 
-    def tokens(self, x: Array) -> Int[Array, "batch places"]:
+    def tokens(self, x: Array) -> Int[Array, "batch locations"]:
         """The codes of each example in a row."""
         found = self.encode_indices(x.astype(jnp.promote_types(x.dtype, jnp.float32)))
         return found.reshape(len(x), -1).astype(jnp.int32)

@@ -33,7 +33,7 @@ class TokenDenoiser(eqx.Module):
     """
 
     tokens: Embedding
-    positions: Float[Array, "places width"]
+    positions: Float[Array, "locations width"]
     embedding: ConditionEmbedding
     blocks: tuple[DiTBlock, ...]
     norm: LayerNorm
@@ -42,7 +42,7 @@ class TokenDenoiser(eqx.Module):
 
     def __init__(
         self,
-        places: int,
+        locations: int,
         *,
         words: int,
         states: int,
@@ -58,7 +58,7 @@ class TokenDenoiser(eqx.Module):
             )
         keys = jax.random.split(key, depth + 5)
         self.tokens = Embedding(states, width, deviation=1.0, key=keys[0])
-        self.positions = random.normal(keys[1], (places, width), 1.0)
+        self.positions = random.normal(keys[1], (locations, width), 1.0)
         self.embedding = ConditionEmbedding(width, width, read, "film", keys[2])
         self.blocks = tuple(DiTBlock(width, heads, None, k) for k in keys[5:])
         self.norm = LayerNorm(width)
@@ -66,8 +66,8 @@ class TokenDenoiser(eqx.Module):
         self.exit = Linear(width, words, key=keys[4], initializer="zero")
 
     def __call__(
-        self, x: Int[Array, "batch places"], kept: Float[Array, "*batch"], condition: Any = None
-    ) -> Float[Array, "batch places words"]:
+        self, x: Int[Array, "batch locations"], kept: Float[Array, "*batch"], condition: Any = None
+    ) -> Float[Array, "batch locations words"]:
         """Logits of the clean tokens; `kept` is the chance that one was not touched, one for all or each example."""
         least = jax.nn.sigmoid(-_LAM)
         lam = jax.scipy.special.logit(jnp.clip(kept, least, 1 - least)).astype(self.positions.dtype)

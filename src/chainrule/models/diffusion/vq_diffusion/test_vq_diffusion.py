@@ -48,11 +48,11 @@ def step_matrix(chain: TokenChain, t: float, earlier: float) -> np.ndarray:
     return alpha * np.eye(chain.states) + (1 - alpha) * np.asarray(chain.rest())[None]
 
 
-def all_posteriors(chain: TokenChain, laws: np.ndarray, t: float, earlier: float) -> np.ndarray:
-    """Of every x_t, rows, and each of the laws of clean tokens, columns."""
-    x = np.repeat(np.arange(chain.states)[:, None], len(laws), axis=1)
-    law = np.broadcast_to(laws[None], (*x.shape, chain.states))
-    found = jax.jit(chain.posterior)(jnp.asarray(x), jnp.asarray(law), jnp.asarray(t), jnp.asarray(earlier))
+def all_posteriors(chain: TokenChain, many_probs: np.ndarray, t: float, earlier: float) -> np.ndarray:
+    """Of every x_t, rows, and each of the distributions of clean tokens, columns."""
+    x = np.repeat(np.arange(chain.states)[:, None], len(many_probs), axis=1)
+    probs = np.broadcast_to(many_probs[None], (*x.shape, chain.states))
+    found = jax.jit(chain.posterior)(jnp.asarray(x), jnp.asarray(probs), jnp.asarray(t), jnp.asarray(earlier))
     return np.asarray(found)
 
 
@@ -79,19 +79,21 @@ def test_the_posterior_is_that_of_bayes_rule(chain: TokenChain) -> None:
 
 
 def test_unknown_tokens_have_the_mean_of_the_posteriors(chain: TokenChain) -> None:
-    t, earlier, law = 0.6, 0.4, np.zeros(chain.states, np.float32)
-    law[:WORDS] = [0.2, 0.5, 0.3]
-    found = all_posteriors(chain, law[None], t, earlier)[:, 0]
+    t, earlier, probs = 0.6, 0.4, np.zeros(chain.states, np.float32)
+    probs[:WORDS] = [0.2, 0.5, 0.3]
+    found = all_posteriors(chain, probs[None], t, earlier)[:, 0]
     single = all_posteriors(chain, np.eye(chain.states, dtype=np.float32), t, earlier)
     reached = step_matrix(chain, t, 0.0).T > 0
     for x in range(chain.states):
-        possible = law * reached[x] / (law * reached[x]).sum()
+        possible = probs * reached[x] / (probs * reached[x]).sum()
         np.testing.assert_allclose(found[x], (possible[:, None] * single[x]).sum(axis=0), atol=1e-6)
         assert found[x].sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_with_the_true_law_the_bound_is_the_entropy_and_the_walk_ends_at_the_data(chain: TokenChain) -> None:
-    """A single token whose law is known: the reverse chain is exact, and all terms together cost what it must."""
+def test_with_the_true_distribution_the_bound_is_the_entropy_and_the_walk_ends_at_the_data(
+    chain: TokenChain,
+) -> None:
+    """A single token of known distribution: the reverse chain is exact, and all terms together cost what it must."""
     data = np.array([0.2, 0.5, 0.3])
     total, bound, marginal = 7, 0.0, np.asarray(chain.rest(), np.float64)
     divergence = jax.jit(chain.divergence)
@@ -99,26 +101,28 @@ def test_with_the_true_law_the_bound_is_the_entropy_and_the_walk_ends_at_the_dat
         t, earlier = number / total, (number - 1) / total
         reach = step_matrix(chain, t, 0.0)[:WORDS]  # clean, then noisy
         joint = data[:, None] * reach
-        law = np.zeros((chain.states, chain.states), np.float32)
-        law[:, :WORDS] = (joint / np.maximum(joint.sum(axis=0), 1e-30)).T
+        probs = np.zeros((chain.states, chain.states), np.float32)
+        probs[:, :WORDS] = (joint / np.maximum(joint.sum(axis=0), 1e-30)).T
         x, clean = (
             part.astype(np.int32)
             for part in np.meshgrid(np.arange(chain.states), np.arange(WORDS), indexing="ij")
         )
-        laws = np.repeat(law[:, None], WORDS, axis=1)
-        each = np.asarray(divergence(x, clean, laws, jnp.asarray(t), jnp.asarray(earlier)))
+        many_probs = np.repeat(probs[:, None], WORDS, axis=1)
+        each = np.asarray(divergence(x, clean, many_probs, jnp.asarray(t), jnp.asarray(earlier)))
         bound += (joint.T * each).sum()
-        back = np.stack([all_posteriors(chain, law[k][None], t, earlier)[k, 0] for k in range(chain.states)])
+        back = np.stack(
+            [all_posteriors(chain, probs[k][None], t, earlier)[k, 0] for k in range(chain.states)]
+        )
         marginal = marginal @ back
     assert bound == pytest.approx(-(data * np.log(data)).sum(), rel=1e-4)
     np.testing.assert_allclose(marginal[:WORDS], data, atol=1e-5)
 
 
 def test_down_to_the_data_the_divergence_is_the_cross_entropy(chain: TokenChain) -> None:
-    law = np.zeros((WORDS, chain.states), np.float32)
-    law[:, :WORDS] = [0.2, 0.5, 0.3]
+    probs = np.zeros((WORDS, chain.states), np.float32)
+    probs[:, :WORDS] = [0.2, 0.5, 0.3]
     seen, clean = jnp.full(WORDS, chain.states - 1), jnp.arange(WORDS)
-    found = jax.jit(chain.divergence)(seen, clean, jnp.asarray(law), 0.5, 0.0)
+    found = jax.jit(chain.divergence)(seen, clean, jnp.asarray(probs), 0.5, 0.0)
     np.testing.assert_allclose(found, -np.log([0.2, 0.5, 0.3]), rtol=1e-5)
 
 
@@ -127,8 +131,8 @@ def test_second_derivatives_of_the_divergence_are_finite(chain: TokenChain) -> N
     clean = jnp.asarray(np.tile(np.arange(WORDS), chain.states), jnp.int32)
 
     def total(logits: jax.Array) -> jax.Array:
-        law = jnp.pad(jax.nn.softmax(logits), (0, chain.states - WORDS))
-        return chain.divergence(x, clean, jnp.broadcast_to(law, (len(x), chain.states)), 0.6, 0.4).sum()
+        probs = jnp.pad(jax.nn.softmax(logits), (0, chain.states - WORDS))
+        return chain.divergence(x, clean, jnp.broadcast_to(probs, (len(x), chain.states)), 0.6, 0.4).sum()
 
     assert np.isfinite(jax.jit(jax.hessian(total))(jnp.array([0.5, -1.0, 0.0]))).all()
 
@@ -143,8 +147,8 @@ def test_tokens_are_replaced_as_often_as_the_chain_says(chain: TokenChain) -> No
 
 def test_what_is_hidden_stays_hidden_and_what_is_seen_stays_seen() -> None:
     chain = AbsorbingChain(WORDS)
-    law = np.array([[0.2, 0.5, 0.3, 0.0]], np.float32)
-    found = all_posteriors(chain, law, 0.5, 0.25)[:, 0]
+    probs = np.array([[0.2, 0.5, 0.3, 0.0]], np.float32)
+    found = all_posteriors(chain, probs, 0.5, 0.25)[:, 0]
     np.testing.assert_allclose(found[:WORDS], np.eye(4)[:WORDS], atol=1e-6)
     np.testing.assert_allclose(found[WORDS], [0.1, 0.25, 0.15, 0.5], atol=1e-6)
     assert float(UniformChain(WORDS).kept(1.0)) == 0

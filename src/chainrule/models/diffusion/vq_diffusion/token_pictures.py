@@ -41,7 +41,9 @@ def _coded(model: "TokenModel", x: Array) -> tuple[Array, Array]:
 
 
 @eqx.filter_jit
-def _costs(model: "TokenModel", clean: Int[Array, "batch places"], y: Any, times: Array, key: Key) -> Array:
+def _costs(
+    model: "TokenModel", clean: Int[Array, "batch locations"], y: Any, times: Array, key: Key
+) -> Array:
     def one(draw: tuple[Array, Key]) -> Array:
         return model.nats_at(clean, jnp.full(len(clean), draw[0]), y, draw[1])
 

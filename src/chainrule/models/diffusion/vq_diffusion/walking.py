@@ -23,17 +23,17 @@ def drawn(
 
 def walked(
     model: "TokenModel", key: Key, n: int, condition: Any, steps: Array, guidance: Array, temperature: Array
-) -> Int[Array, "n places"]:
+) -> Int[Array, "n locations"]:
     """`n` rows of codes from the noisy end of the chain, in steps of equal time."""
-    chain, places = model.chain, len(model.network.positions)
+    chain, locations = model.chain, len(model.network.positions)
     begin, walk = jax.random.split(key)
-    start = jax.random.categorical(begin, jnp.log(chain.rest()), shape=(n, places)).astype(jnp.int32)
+    start = jax.random.categorical(begin, jnp.log(chain.rest()), shape=(n, locations)).astype(jnp.int32)
 
     def step(number: Array, x: Array) -> Array:
         t, earlier = 1 - number / steps, jnp.maximum(1 - (number + 1) / steps, 0)
         logs = jax.nn.log_softmax(_guided(model, x, chain.kept(t), condition, guidance) / temperature)
-        law = chain.posterior(x, model.law(logs), t, earlier)
-        return jax.random.categorical(jax.random.fold_in(walk, number), jnp.log(law)).astype(x.dtype)
+        probs = chain.posterior(x, model.probs(logs), t, earlier)
+        return jax.random.categorical(jax.random.fold_in(walk, number), jnp.log(probs)).astype(x.dtype)
 
     return jax.lax.fori_loop(0, steps, step, start)
 
