@@ -67,20 +67,20 @@ def examine(run: Run, data: Data, settings: FrozenGeneratorSettings) -> Outcome:
 def _frozen(model: Any) -> tuple[FrozenGame, Tree, Tree]:
     """The game as functions of the parameters of its players, and these."""
     where = {part.name: part.where for part in model.parts()}
-    players = {name: eqx.partition(where[name](model), eqx.is_inexact_array) for name in where}
+    owned = {name: eqx.partition(where[name](model), eqx.is_inexact_array) for name in where}
 
-    def with_player(name: str, parameters: Tree) -> Any:
-        return eqx.tree_at(where[name], model, eqx.combine(parameters, players[name][1]))
+    def with_part(name: str, parameters: Tree) -> Any:
+        return eqx.tree_at(where[name], model, eqx.combine(parameters, owned[name][1]))
 
     def generate(parameters: Tree, z: Array) -> Array:
-        made: Array = with_player("generator", parameters).generate(z)
+        made: Array = with_part("generator", parameters).generate(z)
         return made
 
     def score(parameters: Tree, x: Array) -> Array:
-        scores: Array = with_player("discriminator", parameters).judge(x)
+        scores: Array = with_part("discriminator", parameters).judge(x)
         return scores
 
-    return FrozenGame(generate, score, model.noise), players["generator"][0], players["discriminator"][0]
+    return FrozenGame(generate, score, model.noise), owned["generator"][0], owned["discriminator"][0]
 
 
 def _outcome(steps: np.ndarray, found: GradientLook) -> Outcome:
