@@ -66,6 +66,7 @@ def condition_features(config: FlowConfig) -> int:
 def base_distribution(config: FlowConfig, schema: Schema, key: Key) -> BaseDistribution:
     """The distribution of codes that the settings ask for.
 
+    >>> import jax
     >>> type(base_distribution(FlowConfig(base="student"), Schema("points", (2,)), jax.random.key(0))).__name__
     'StudentBase'
     """

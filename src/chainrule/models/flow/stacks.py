@@ -86,6 +86,7 @@ def shaped(layer: Bijection, schema: Schema) -> Bijection:
 def mixing(config: AutoregressiveConfig, size: int, key: Key) -> Bijection:
     """What stands between two layers, so that each begins with other entries.
 
+    >>> import jax
     >>> type(mixing(AutoregressiveConfig(mixing="lu"), 3, jax.random.key(0))).__name__
     'LULinear'
     """

@@ -84,6 +84,7 @@ def reverse_divergence(
 ) -> Scalar:
     """`E [log p(T(z)) - log q~(T(z))]` over codes drawn from the base, with the gradient that is asked for.
 
+    >>> import math
     >>> from chainrule.networks.flows.elementwise import ScaleShift
     >>> target = lambda x: math.log(7.3) + StandardNormal((1,)).log_prob(x)
     >>> value = reverse_divergence(ScaleShift((1,)), StandardNormal((1,)), target, jnp.ones((2, 1)))
@@ -119,6 +120,7 @@ def fit_density(
     With several `starts` arrays begin with some noise added, the fit with the lowest loss is returned, and the others
     are compared with it. With `warn`, a warning says what speaks against trusting the result.
 
+    >>> import math
     >>> from chainrule.networks.flows.elementwise import ScaleShift
     >>> def target(x):
     ...     return -0.5 * jnp.square((x[:, 0] - 3) / 2)
