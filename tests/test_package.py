@@ -116,7 +116,15 @@ def test_the_version_stands_in_the_package_alone(project: dict[str, Any]) -> Non
 
 
 def test_optional_parts_are_the_promised_ones(project: dict[str, Any]) -> None:
-    assert set(project["optional-dependencies"]) == {"text", "tables", "onnx", "ot", "cuda12", "cuda13", "test"}
+    assert set(project["optional-dependencies"]) == {
+        "text",
+        "tables",
+        "onnx",
+        "ot",
+        "cuda12",
+        "cuda13",
+        "test",
+    }
 
 
 def test_everything_that_is_asked_for_is_used(project: dict[str, Any]) -> None:
