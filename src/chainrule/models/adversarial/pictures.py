@@ -8,22 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core import random
-from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter
+from chainrule.core.pictures import Lines, Picture, Scatter
 from chainrule.core.types import Array, Key
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.generated.toys import modes_of
 from chainrule.data.previews import heads
 from chainrule.models.adversarial.penalties import interpolates, lengths, scores_and_slopes
+from chainrule.networks.pictures import generators
 from chainrule.nn import Conv, Linear
-from chainrule.probability.interpolation import between
-from chainrule.probability.samples import mode_coverage
 
 _GRID = 60
 _POINTS = 400
 _ARROWS = 60
-_WAY, _WALKS = 10, 5
-_DRAWN = 2500
 _BINS = 40
 _SEEN = 512
 
@@ -38,9 +35,10 @@ def all_of(model: Any, data: Data, key: Key) -> list[Picture]:
     ):
         found.append(_plane(model, data, key))
     if modes_of(data.source) is not None:
-        found.append(_modes(model, data, key))
+        found.append(generators.modes(model.sample, data, key))
     if kinds.of(data.schema).shows_pixels(data.schema):
-        found.append(_walks(model, key))
+        conditions = model.some_conditions(generators.WALKS, generators.WAY)
+        found.append(generators.walks(model.noise, lambda ways: model.generate(ways, conditions), key))
     if model.discriminator.pack == 1:
         found.append(_slopes(model, data, key))
     return [*found, _weights(model)]
@@ -87,43 +85,6 @@ def _rise(model: Any, x: Array) -> Array:
         return model.discriminator(model.to_networks(x)).sum()
 
     return jax.grad(total)(x)
-
-
-def _modes(model: Any, data: Data, key: Key) -> Bars:
-    modes = modes_of(data.source)
-    assert modes is not None
-    drawn = np.asarray(data.inverse(np.asarray(model.sample(key, _DRAWN))))
-    found = mode_coverage(drawn, modes.centres, max(modes.deviation, 1e-6))
-    names = data.schema.classes
-    return Bars(
-        "modes",
-        f"{found.covered} of {found.modes} modes, {found.high_quality:.0%} of samples of high quality",
-        "mode",
-        "samples",
-        list(names),
-        {"samples": found.counts.astype(float), "even shares": np.full(len(names), _DRAWN / len(names))},
-        caption=f"Of {_DRAWN:,} samples those within three standard deviations of the nearest centre, by centre. A "
-        f"mode is covered by {found.threshold} or more. Samples spread {found.deviation:.2f} times as wide as the data "
-        f"about a centre; their shares differ from even ones by {found.divergence:.3f} nats.",
-    )
-
-
-def _walks(model: Any, key: Key) -> Images:
-    """Great circles between draws of noise."""
-    ends = model.noise(random.named(key, "walks"), 2 * _WALKS)
-    ways = jnp.concatenate([between(ends[2 * i], ends[2 * i + 1], _WAY) for i in range(_WALKS)])
-    images = np.clip(np.asarray(model.generate(ways, model.some_conditions(_WALKS, _WAY))), 0, 1)
-    return Images(
-        "walks",
-        "Between vectors of noise",
-        images,
-        (),
-        _WAY,
-        "Each row goes along a great circle from one draw of noise to another. Images that change little by little "
-        "mean that the generator has learned more than a list.",
-        smooth=images.shape[1] <= 32,
-        aligned=True,
-    )
 
 
 def _slopes(model: Any, data: Data, key: Key) -> Lines:

@@ -7,21 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core import random
-from chainrule.core.pictures import Bars, Images, Picture, Scatter
+from chainrule.core.pictures import Picture, Scatter
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.generated.toys import modes_of
 from chainrule.data.previews import heads
 from chainrule.models.transport.sinkhorn_generator.losses import divergence, mean_cost
-from chainrule.probability.interpolation import between
-from chainrule.probability.samples import mode_coverage
+from chainrule.networks.pictures import generators
 
 _POINTS = 400
 _ARROWS = 80
-_DRAWN = 2500
-_WAY, _WALKS = 10, 5
 _EPS = 0.05
 
 
@@ -31,9 +27,9 @@ def all_of(model: Any, data: Data, key: Key) -> list[Picture]:
     if kinds.of(data.schema).is_plane(data.schema):
         found.append(_ways(model, data, key))
     if modes_of(data.source) is not None:
-        found.append(_modes(model, data, key))
+        found.append(generators.modes(model.sample, data, key))
     if kinds.of(data.schema).shows_pixels(data.schema):
-        found.append(_walks(model, key))
+        found.append(generators.walks(model.noise, model.generate, key))
     return found
 
 
@@ -68,43 +64,6 @@ def _slope(drawn: Array, real: Array, cost: str) -> Array:
         return divergence(real, y, _EPS * mean_cost(real, cost), cost).value
 
     return jax.grad(distance)(drawn)
-
-
-def _modes(model: Any, data: Data, key: Key) -> Bars:
-    modes = modes_of(data.source)
-    assert modes is not None
-    drawn = np.asarray(data.inverse(np.asarray(model.sample(key, _DRAWN))))
-    found = mode_coverage(drawn, modes.centres, max(modes.deviation, 1e-6))
-    names = data.schema.classes
-    return Bars(
-        "modes",
-        f"{found.covered} of {found.modes} modes, {found.high_quality:.0%} of samples of high quality",
-        "mode",
-        "samples",
-        list(names),
-        {"samples": found.counts.astype(float), "even shares": np.full(len(names), _DRAWN / len(names))},
-        caption=f"Of {_DRAWN:,} samples those within three standard deviations of the nearest centre, by centre. A "
-        f"mode is covered by {found.threshold} or more. Samples spread {found.deviation:.2f} times as wide as the data "
-        f"about a centre; their shares differ from even ones by {found.divergence:.3f} nats.",
-    )
-
-
-def _walks(model: Any, key: Key) -> Images:
-    """Great circles between draws of noise."""
-    ends = model.noise(random.named(key, "walks"), 2 * _WALKS)
-    ways = jnp.concatenate([between(ends[2 * i], ends[2 * i + 1], _WAY) for i in range(_WALKS)])
-    images = np.clip(np.asarray(model.generate(ways)), 0, 1)
-    return Images(
-        "walks",
-        "Between vectors of noise",
-        images,
-        (),
-        _WAY,
-        "Each row goes along a great circle from one draw of noise to another. Images that change little by little "
-        "mean that the generator has learned more than a list.",
-        smooth=images.shape[1] <= 32,
-        aligned=True,
-    )
 
 
 __all__ = ["all_of"]
