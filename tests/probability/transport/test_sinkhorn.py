@@ -224,6 +224,14 @@ def test_groups_far_apart_are_solved_in_a_few_iterations() -> None:
 # ---------------------------------------------------------------------- projections and rates
 
 
+def test_projections_leave_no_mass_where_there_is_no_weight() -> None:
+    found = alternating_projections([0.0, 0.5, 0.5], [1.0, 0.0, 0.0], SQUARES, 1.0, steps=5)
+    expected = np.zeros((3, 3))
+    expected[1:, 0] = 0.5
+    np.testing.assert_allclose(found.plans[-1], expected, atol=1e-6)
+    assert np.isfinite(found.values).all()
+
+
 def test_projections_lose_exactly_the_divergence_of_each_step() -> None:
     limit = np.asarray(sinkhorn(A, B, SQUARES, 1.0, tolerance=1e-14).plan)
     found = alternating_projections(A, B, SQUARES, 1.0, steps=8)

@@ -63,8 +63,11 @@ def _projected(matrix: Array, problem: EntropicProblem, steps: int) -> Projectio
         return plan, error, gains - eps * (plan.sum() - 1)
 
     def step(log_plan: Array, number: Array) -> tuple[Array, tuple[Array, Array, Array]]:
-        right_rows = log_plan + (log_a - jax.nn.logsumexp(log_plan, axis=1))[:, None]
-        right_columns = log_plan + (log_b - jax.nn.logsumexp(log_plan, axis=0))[None]
+        # What has no weight has no mass, whatever it is divided by.
+        in_rows = log_plan + (log_a - jax.nn.logsumexp(log_plan, axis=1))[:, None]
+        in_columns = log_plan + (log_b - jax.nn.logsumexp(log_plan, axis=0))[None]
+        right_rows = jnp.where((a > 0)[:, None], in_rows, -jnp.inf)
+        right_columns = jnp.where((b > 0)[None], in_columns, -jnp.inf)
         moved = jnp.where(number % 2 == 0, right_rows, right_columns)
         return moved, described(moved)
 
