@@ -57,6 +57,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 "photos-cnn-001 ",
                 "photos-mlp-001 ",
                 "poems ",
+                "point-flow ",
                 "positions ",
                 "posterior-collapse ",
             ],

@@ -11,8 +11,8 @@ from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
 
 from chainrule import probability as P
 from chainrule.core.errors import ArgumentError, ChainruleWarning
-from chainrule.kernels import RBF, Composed, Constant, Linear, Matern, Polynomial, Precomputed
-from chainrule.kernels.gaussian_processes import GaussianProcess, host, sample_hyperparameters
+from chainrule.kernels import RBF, Composed, Constant, Linear, Matern, Polynomial, Precomputed, host
+from chainrule.kernels.gaussian_processes import GaussianProcess, sample_hyperparameters
 from chainrule.kernels.gaussian_processes.evidence import evidence, left_out, log_evidence
 from chainrule.kernels.gaussian_processes.parameters import parameters
 

@@ -20,7 +20,7 @@ FEW = 100_000
 TRAINING: dict[str, Any] = {
     "batch": 256,
     "steps": 4000,
-    "optimizer": {"name": "adamw", "lr": 1e-3, "clip": 1.0},
+    "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.01, "clip": 1.0},
     "schedule": {"name": "cosine"},
 }
 """Training settings that suit flows of vectors."""

@@ -26,8 +26,8 @@ def with_measured_codes(model: LatentModel, data: Data) -> LatentModel:
         chosen = np.resize(few[first : first + _BATCH], min(_BATCH, len(few)))
         x = jnp.asarray(data.train.batch(chosen).x, jnp.float32)
         codes = _codes(body, x, jax.random.fold_in(jax.random.key(0), number))
-        found.append(np.asarray(codes)[: len(few) - first])
-    measured = UnitCodes.of(jnp.asarray(np.concatenate(found)))
+        found.append(codes[: len(few) - first])
+    measured = UnitCodes.of(jnp.concatenate(found))
     return eqx.tree_at(lambda model: model.unit, model, measured)
 
 
