@@ -105,6 +105,8 @@ def test_inverse_and_volume_are_right_both_ways_for_random_parameters(make: Make
             z = jax.random.normal(for_codes, (EXAMPLES, size))
             if isinstance(layer, InvertedBijection) and isinstance(layer.layer, Sigmoid):
                 z = jax.nn.sigmoid(z)
+            if make is SEVERAL["circular spline coupling"]:
+                z = jnp.pi * jnp.tanh(z / jnp.pi)  # angles: others come back as the ones within a turn
             condition = jax.random.normal(for_told, (EXAMPLES, TOLD))
             x, volume = layer.forward(z, condition)
             back, volume_back = layer.inverse(x, condition)

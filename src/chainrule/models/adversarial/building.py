@@ -39,8 +39,8 @@ class GameConfig(Config, abc.ABC):
         16,
         ge=1,
         le=4096,
-        description="entries of the noise; if not given: those of a vector, up to 16, and images: 64; gan: 8 at least, "
-        "and 16 for images up to 16 pixels a side",
+        description="entries of the noise; if not given: those of a vector, up to 16, and images: 64; gan: 16 "
+        "for images up to 16 pixels a side",
     )
     base: Literal["normal", "uniform"] = Field(
         "normal", description="distribution of the noise, of variance 1"

@@ -47,14 +47,10 @@ def sized_noise(config: NetworksConfig, schema: Schema, examples: int | None) ->
 
 
 def suited(config: NetworksConfig, schema: Schema, examples: int | None) -> dict[str, Any]:
-    """Stronger penalties on slopes for images; at least 8 entries of noise for vectors, 16 for small images.
-
-    What places a point in its mode need not be folded out of the same two numbers that choose the mode, so that modes
-    come out wider. Games without penalties, which are slower, do not find narrow modes from so much noise.
-    """
+    """Stronger penalties on slopes for images, and 16 entries of noise for small ones."""
     noise = sized_noise(config, schema, examples)["latent"]
     if not kinds.of(schema).spatial:
-        return {"latent": max(8, noise)}
+        return {"latent": noise}
     return {"latent": 16 if _small(schema) else noise, "r1": 1.0, "r2": 1.0}
 
 

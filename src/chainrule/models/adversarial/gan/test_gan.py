@@ -413,5 +413,5 @@ def test_noise_is_sized_for_the_game_and_the_data() -> None:
         name: [cr.models.build(name, data).config.latent for data in (ring, digits)]  # type: ignore[attr-defined]
         for name in ("gan", "f-gan", "wgan-gp")
     }
-    assert found == {"gan": [8, 16], "f-gan": [2, 64], "wgan-gp": [2, 64]}
-    assert cr.models.build("gan", ring, latent=2).config.latent == 2  # type: ignore[attr-defined]
+    assert found == {"gan": [2, 16], "f-gan": [2, 64], "wgan-gp": [2, 64]}
+    assert cr.models.build("gan", ring, latent=8).config.latent == 8  # type: ignore[attr-defined]
