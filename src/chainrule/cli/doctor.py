@@ -10,6 +10,7 @@ _ENABLES = {
     "text": "sub-word tokenizers",
     "tables": "Parquet and Excel files",
     "onnx": "export layout=onnx",
+    "ot": "exact transport by network simplex",
     "cuda12": "NVIDIA GPUs, driver 525 or newer",
     "cuda13": "NVIDIA GPUs, driver 580 or newer",
 }
