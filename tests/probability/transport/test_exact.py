@@ -84,6 +84,24 @@ def test_it_agrees_with_pot(oracle: Callable[[str], object]) -> None:
             assert float(exact(a, b, cost, solver).cost) == pytest.approx(expected, abs=1e-10)
 
 
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("law", ["normal", "heavy", "whole"])
+def test_the_proof_closes_whatever_the_costs_are_like(law: str, scale: float) -> None:
+    random = np.random.default_rng(3)
+    a, b = random.random(90) ** 5, random.random(70) ** 5
+    shape = (len(a), len(b))
+    laws: dict[str, Any] = {
+        "normal": lambda: random.normal(size=shape),
+        "heavy": lambda: random.pareto(0.5, shape),
+        "whole": lambda: random.integers(0, 3, shape),
+    }
+    costs = scale * laws[law]()
+    found = exact(a / a.sum(), b / b.sum(), costs)
+    assert found.converged
+    np.testing.assert_allclose(found.plan.sum(axis=0), b / b.sum(), atol=1e-14)
+    assert float(found.cost) == pytest.approx((np.asarray(found.plan) * costs).sum(), rel=1e-12)
+
+
 def test_its_derivatives_are_plan_and_potentials_in_both_modes() -> None:
     a, b, cost = problem(3, 5, 6)
     found = exact(a, b, cost)

@@ -24,7 +24,7 @@ from chainrule.probability.distributions.parameters import floating
 from chainrule.probability.transport.costs import cost_matrix, two_sets, weights_of
 from chainrule.probability.transport.marginals import Entries, check_totals
 from chainrule.probability.transport.one_dimensional import wasserstein_1d
-from chainrule.probability.transport.solvers import SOLVERS, fastest
+from chainrule.probability.transport.solvers import SOLVERS, Vertex, fastest
 
 _ENTRIES = 25_000_000
 """Larger matrices of costs come with a warning."""
@@ -95,7 +95,7 @@ def exact(a: Any, b: Any, cost: Any, solver: str = "auto") -> ExactTransport:
             ChainruleWarning,
             stacklevel=2,
         )
-    return found._replace(cost=found.cost + _envelope(some, others, matrix, found))
+    return found._replace(cost=_cost(some, others, matrix, found))
 
 
 def wasserstein(x: Any, y: Any, p: float = 2, a: Any = None, b: Any = None) -> Scalar:
@@ -133,43 +133,60 @@ def _known(array: Any) -> np.ndarray:
     return np.asarray(value, np.float64)
 
 
-def _envelope(a: Array, b: Array, cost: Array, found: ExactTransport) -> Scalar:
-    """Zero, with the derivative of the cost by the envelope theorem.
+@jax.custom_jvp
+def _cost(_a: Array, _b: Array, _matrix: Array, found: ExactTransport) -> Scalar:
+    """The cost that was found, with its derivative by the envelope theorem."""
+    return found.cost
 
-    Potentials are known up to a constant; as derivatives they have mean zero under the weights.
-    """
-    (f, g), known = found.potentials, [jax.lax.stop_gradient(argument) for argument in (a, b, cost)]
-    slopes = (f - (known[0] @ f) / known[0].sum(), g - (known[1] @ g) / known[1].sum(), found.plan)
+
+@_cost.defjvp
+def _envelope(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
+    """Potentials are known up to a constant; as derivatives they have mean zero under the weights."""
+    a, b, _, found = primals
+    f, g = found.potentials
+    slopes = (f - (a @ f) / a.sum(), g - (b @ g) / b.sum(), found.plan)
     changes = (
-        (slope.astype(argument.dtype) * (argument - at)).sum()
-        for slope, argument, at in zip(slopes, (a, b, cost), known, strict=True)
+        (slope.astype(found.cost.dtype) * change).sum()
+        for slope, change in zip(slopes, tangents[:3], strict=True)
     )
-    return sum(changes, jnp.zeros((), found.cost.dtype))
+    return found.cost, sum(changes, jnp.zeros((), found.cost.dtype))
 
 
 def _on_host(a: np.ndarray, b: np.ndarray, cost: np.ndarray, solver: str) -> ExactTransport:
     """The whole answer. Points without mass take no part in the solving; potentials reach them afterwards."""
     _check(a, b, cost)
     b = b * (a.sum() / b.sum())
-    rows, columns = np.flatnonzero(a), np.flatnonzero(b)
-    here = np.ix_(rows, columns)
-    solve = fastest(a[rows], b[columns]) if solver == "auto" else SOLVERS[solver]
-    solved = solve(a[rows], b[columns], np.ascontiguousarray(cost[here]))
-    plan = np.zeros_like(cost)
-    plan[here] = solved.plan
-    g = (cost[rows] - solved.f[:, None]).min(axis=0)
+    plan, f, finished = _solved(a, b, cost, solver)
+    g = (cost[a > 0] - f[:, None]).min(axis=0)
     f = (cost - g[None, :]).min(axis=1)
     shift = (a @ f - b @ g) / (2 * a.sum())
     f, g = f - shift, g + shift
-    value, lower = float((plan * cost).sum()), float(a @ f + b @ g)
-    closed = value - lower <= _GAP * np.abs(cost).max() * a.sum()
     rows, columns = np.nonzero(plan)
-    entries = Entries(jnp.asarray(rows), jnp.asarray(columns), floating(plan[rows, columns]))
+    mass = plan[rows, columns]
+    value, lower = float(mass @ cost[rows, columns]), float(a @ f + b @ g)
+    closed = value - lower <= _GAP * np.abs(cost).max() * a.sum()
+    placed = jax.device_put((plan, rows, columns, mass, value, min(lower, value), f, g))
     return ExactTransport(
-        *(floating(plan), entries, floating(value), floating(min(lower, value)), (floating(f), floating(g))),
+        plan=placed[0],
+        entries=Entries(*placed[1:4]),
+        cost=placed[4],
+        lower=placed[5],
+        potentials=placed[6:],
         gap=max(value - lower, 0.0),
-        converged=bool(closed and solved.finished),
+        converged=bool(closed and finished),
     )
+
+
+def _solved(a: np.ndarray, b: np.ndarray, cost: np.ndarray, solver: str) -> Vertex:
+    """What the solver says of the points that have mass; the plan of all of them."""
+    rows, columns = a > 0, b > 0
+    if rows.all() and columns.all():
+        return (fastest(a, b) if solver == "auto" else SOLVERS[solver])(a, b, cost)
+    here = np.ix_(rows, columns)
+    solved = _solved(a[rows], b[columns], np.ascontiguousarray(cost[here]), solver)
+    plan = np.zeros_like(cost)
+    plan[here] = solved.plan
+    return solved._replace(plan=plan)
 
 
 def _check(a: np.ndarray, b: np.ndarray, cost: np.ndarray) -> None:
@@ -179,7 +196,8 @@ def _check(a: np.ndarray, b: np.ndarray, cost: np.ndarray) -> None:
             raise ArgumentError(
                 f"exact: {name}[{at}] is {weights[at]:.6g}; weights are finite and not negative"
             )
-    for row, column in np.argwhere(~np.isfinite(cost))[:1]:
+    if not np.isfinite(cost).all():
+        row, column = np.argwhere(~np.isfinite(cost))[0]
         raise ArgumentError(
             f"exact: cost[{row}, {column}] is {cost[row, column]:.6g}; costs are finite",
             remedy="a move that is forbidden has a cost larger than all others together",

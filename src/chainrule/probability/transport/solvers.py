@@ -27,6 +27,11 @@ _TOLERANCE = 1e-10
 _PIVOTS = 100_000_000
 """So many steps of the network simplex are never needed; POT counts them and stops at fewer by default."""
 
+_WORTH = 4_000
+"""The least number of costs for which potentials are looked for before the network simplex starts."""
+_SHARPER, _SCALINGS = np.array([0.1, 0.02, 0.004, 0.001], np.float32), 10
+"""Eps of that search beside the mean cost, and steps with each."""
+
 
 class Vertex(NamedTuple):
     """A plan and potentials of the rows that prove it up to what rounding leaves; `finished` unless steps ran out."""
@@ -79,8 +84,33 @@ def network_simplex(a: np.ndarray, b: np.ndarray, cost: np.ndarray) -> Vertex:
     # Slow to load, and seldom needed; it has no types, and may not be there.
     import ot  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
-    plan, log = ot.lp.emd(a, b, cost, numItermax=_PIVOTS, log=True, center_dual=False, check_marginals=False)
-    return Vertex(plan, np.asarray(log["u"]), log["warning"] is None)
+    f, g = _near(a, b, cost) if cost.size >= _WORTH else (np.zeros(len(a)), np.zeros(len(b)))
+    left = cost - f[:, None] - g[None, :]
+    size = max(-left.min(), left.max()) or 1.0  # what POT takes for zero does not depend on the costs
+    left /= size
+    plan, log = ot.lp.emd(a, b, left, numItermax=_PIVOTS, log=True, center_dual=False, check_marginals=False)
+    return Vertex(plan, f + size * log["u"], log["warning"] is None)
+
+
+def _near(a: np.ndarray, b: np.ndarray, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Potentials near the best ones, by a few scalings of kernels that sharpen.
+
+    The best plan stays best when potentials are subtracted from the costs; with good ones, moves that are in it cost
+    nearly nothing, and the simplex method finds them in fewer steps.
+    """
+    first = cost.min(axis=1)
+    left = (cost - first[:, None]).astype(np.float32)
+    f, g, spread = np.zeros_like(left[:, 0]), left.min(axis=0), left.mean()
+    some, others = ((weights / weights.sum()).astype(np.float32) for weights in (a, b))
+    least = np.finfo(np.float32).tiny
+    for eps in spread * _SHARPER if spread > 0 else ():
+        kernel = np.exp(np.minimum((f[:, None] + g[None, :] - left) / eps, 0.0))
+        u, v = some, np.ones_like(others)
+        for _ in range(_SCALINGS):
+            u = some / np.maximum(kernel @ v, least)
+            v = others / np.maximum(u @ kernel, least)
+        f, g = f + eps * np.log(u), g + eps * np.log(v)
+    return first + f, g.astype(np.float64)
 
 
 def highs(a: np.ndarray, b: np.ndarray, cost: np.ndarray) -> Vertex:
