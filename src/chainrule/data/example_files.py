@@ -29,6 +29,33 @@ def arrays_of(path: Path, names: Sequence[str], schema: Schema) -> dict[str, np.
     return {name: a if a.dtype == bool else a.astype(np.float32) / top for name, a in found.items()}
 
 
+def known_entries(schema: Schema, given: Any) -> tuple[np.ndarray, np.ndarray]:
+    """What is known of one example and where: from a file in the units of the data, or that pair in those of a model.
+
+    >>> values, mask = known_entries(Schema("points", (2,)), (np.ones(2), np.array([True, False])))
+    >>> values.tolist()
+    [1.0, 0.0]
+    """
+    if isinstance(given, str | Path):
+        found = arrays_of(Path(given), ("known", "mask"), schema)
+        values, mask = found["known"], found["mask"]
+    else:
+        values, mask = (np.asarray(part) for part in given)
+    shape = schema.shape
+    mask = np.broadcast_to(mask[..., None], shape) if mask.shape == shape[:-1] else mask
+    if mask.dtype != bool or mask.shape != shape:
+        raise ArgumentError(
+            f"mask: {mask.dtype} of shape {mask.shape}; the data have shape {shape}",
+            remedy="one true (known) or false (missing) for each entry or each pixel",
+        )
+    if values.shape != shape or not np.isfinite(values[mask]).all():
+        raise ArgumentError(
+            f"known: shape {values.shape}; the data have shape {shape}",
+            remedy="one finite number for each entry",
+        )
+    return np.where(mask, values, 0.0).astype(np.float32), mask
+
+
 def one_image(option: str, given: Any, schema: Schema) -> np.ndarray:
     """One image (height, width, channels) in [0, 1], of any size: a PNG, JPEG or NPZ file (`samples`), or an array."""
     if isinstance(given, str | Path):
@@ -60,4 +87,4 @@ def pixels_of(path: Path, channels: int) -> np.ndarray:
     return np.repeat(found, channels, axis=-1) if found.shape[-1] == 1 else found
 
 
-__all__ = ["arrays_of", "one_image", "pixels_of"]
+__all__ = ["arrays_of", "known_entries", "one_image", "pixels_of"]

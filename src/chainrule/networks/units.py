@@ -53,11 +53,15 @@ def log_density(schema: Schema, nats: Float[Array, "batch *more"]) -> Float[Arra
     return -nats + (schema.dimensions * math.log(2.0) if unit(schema) else 0.0)
 
 
-def dequantized(schema: Schema, x: Array, key: Key) -> Array:
-    """Data with levels and uniform noise over the distance between two levels; continuous data as they are."""
-    if not schema.levels:
+def dequantized(schema: Schema, x: Array, key: Key, gaps: Float[Array, " *shape"] | None = None) -> Array:
+    """Data with levels and uniform noise over the distance between two levels; continuous data as they are.
+
+    `gaps` are such distances of data without levels, one for each entry, 0 for those that get no noise.
+    """
+    if not schema.levels and gaps is None:
         return x
-    return x + (jax.random.uniform(key, x.shape, x.dtype) - 0.5) / (schema.levels - 1)
+    width = 1 / (schema.levels - 1) if gaps is None else gaps[None].astype(x.dtype)
+    return x + width * (jax.random.uniform(key, x.shape, x.dtype) - 0.5)
 
 
 def dequantization_variance(schema: Schema) -> float:

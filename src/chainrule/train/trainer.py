@@ -28,6 +28,7 @@ from chainrule.train.files import make_folder, sweep
 from chainrule.train.interruption import Audience, Clock, Signals
 from chainrule.train.iterations import Iterations
 from chainrule.train.run import Run
+from chainrule.train.settling import settled
 from chainrule.train.state import State, initial_state
 from chainrule.train.steppers import stepper_for
 from chainrule.train.watching import Watched
@@ -225,7 +226,7 @@ class Trainer:
         if self.saved != step:
             if not_finite(state) - self.tolerated:
                 return self._diverged(state, step)
-            self._save(state, step)
+            self._save(settled(self.model, state, self.stepper.static, self.data.train), step)
         return state, step
 
     def _steps_to_boundary(self, step: int) -> int:
@@ -259,12 +260,13 @@ class Trainer:
                 self.notify(events.Logged(now, "train", means))
 
     def _at_boundaries(self, state: State, step: int) -> State:
+        if self._at_mark(step):
+            state = settled(self.model, state, self.stepper.static, self.data.train)
         improved = False
         if step % self.config.eval_every == 0 or step == self.total:
             values = self._evaluate(state, step)
             improved = bool(values) and self.journal["best"].get("step") == step
-            plateau = self.config.schedule
-            stale = self.journal["stale"]
+            plateau, stale = self.config.schedule, self.journal["stale"]
             if plateau.name == "plateau" and stale and stale % plateau.patience == 0:
                 state = eqx.tree_at(lambda s: s.factor, state, state.factor * plateau.gamma)
             state = self._ask(state, step, values)

@@ -94,7 +94,7 @@ def _judged(settings: FamiliesSettings, data: Data, name: str) -> _Judged:
     part, _ = data.held_out()
     x = jnp.asarray(part.batch(np.arange(min(_JUDGED, len(part)))).x, jnp.float32)
     if isinstance(model, HasDensity):
-        x = units.dequantized(data.schema, x, random.at(key, 0))
+        x = units.dequantized(data.schema, x, random.at(key, 0), model.gaps)
     judge = eqx.filter_jit(lambda x: model.log_prob(x))
     nats = np.asarray(data.nats(judge(x)))
     audited = model.audit(x, random.at(key, 1)) if isinstance(model, HasAudit) else None

@@ -28,7 +28,7 @@ from chainrule.models.protocol import (
     CanEncode,
     CanSample,
     HasAudit,
-    HasBound,
+    HasImportanceBound,
     HasPictures,
     HasSampleCaption,
     HasState,
@@ -41,7 +41,7 @@ from chainrule.networks.flows.level_noise import LevelNoise
 
 @final
 class DequantizedFlow(
-    HasSampleCaption, HasBound, HasState, CanEncode, CanDecode, HasAudit, HasPictures, CanSample
+    HasSampleCaption, HasImportanceBound, HasState, CanEncode, CanDecode, HasAudit, HasPictures, CanSample
 ):
     """A flow of continuous numbers, and learned noise that makes levels continuous."""
 

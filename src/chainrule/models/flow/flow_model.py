@@ -12,63 +12,50 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
+from chainrule.data.example_files import known_entries
 from chainrule.data.schema import Schema
-from chainrule.models.flow import pictures
+from chainrule.data.splits import Split
+from chainrule.models.flow import grids, pictures
+from chainrule.models.flow.drawing import FlowOptions, inpainted, passes_in_words
 from chainrule.models.flow.settings import FlowConfig
 from chainrule.models.protocol import (
     CanDecode,
     CanEncode,
     CanSample,
     HasAudit,
+    HasBatchMoments,
     HasDensity,
     HasPictures,
     HasSampleCaption,
     HasScores,
-    HasState,
     Metrics,
     OptionGroup,
-    SampleOptions,
     Scored,
     read_options,
 )
 from chainrule.networks import units
 from chainrule.networks.condition_values import values
 from chainrule.networks.conditions import ClassEncoder, ConditionEncoder, class_numbers
-from chainrule.networks.flows import checking, normalization
+from chainrule.networks.flows import checking
 from chainrule.networks.flows.audit import audit
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.base_distributions import BaseDistribution
 from chainrule.networks.flows.continuous import solver_evaluations
 from chainrule.networks.flows.findings import Audit
 from chainrule.networks.flows.multiscale import MultiScale
-from chainrule.networks.flows.normalization import held
+from chainrule.networks.flows.normalization import batch_norms, held, recalibrated
 from chainrule.networks.flows.tails import has_splines, tail_share
 
 _FIRST = 2048
 """Training examples that say where layers begin."""
-
-
-@final
-class FlowOptions(SampleOptions):
-    """What is drawn, and how boldly."""
-
-    condition: Any = Field(
-        None,
-        description="class, labels or value, one for all or one for each, of a flow that knows them; none: of all the "
-        "data",
-    )
-    temperature: float = Field(
-        1.0,
-        ge=0,
-        description="factor on the spread of codes; other than 1 is not the distribution of the model",
-    )
+_NUMBERS = 2**28
+"""Numbers of training examples whose moments are taken at most; of more, some examples stand for all."""
 
 
 class FlowDraws(NamedTuple):
@@ -83,7 +70,15 @@ class FlowDraws(NamedTuple):
 
 @final
 class FlowModel(
-    HasSampleCaption, HasDensity, HasState, HasScores, CanEncode, CanDecode, HasAudit, HasPictures, CanSample
+    HasSampleCaption,
+    HasDensity,
+    HasBatchMoments,
+    HasScores,
+    CanEncode,
+    CanDecode,
+    HasAudit,
+    HasPictures,
+    CanSample,
 ):
     """`x = T(z)` with codes z from a base distribution, both perhaps given a condition."""
 
@@ -120,7 +115,7 @@ class FlowModel(
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """Mean negative log-density, some conditions left out, and the flow with its running averages moved on."""
         for_noise, for_condition, for_layers = jax.random.split(key, 3)
-        x = units.dequantized(self.schema, batch.x, for_noise)
+        x = self.filled(batch.x, for_noise)
         given = self._encoded(None if self.condition is None else self._kept(batch.y, for_condition), len(x))
         (z, log_det), moved = self.bijection.trained_inverse(x, given, for_layers)
         loss, metrics = self._cost(z, log_det, given)
@@ -129,7 +124,7 @@ class FlowModel(
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """The same with running averages in place of moments of the batch, as for any single example."""
         for_noise, for_condition, for_layers = jax.random.split(key, 3)
-        x = units.dequantized(self.schema, batch.x, for_noise)
+        x = self.filled(batch.x, for_noise)
         given = self._encoded(None if self.condition is None else self._kept(batch.y, for_condition), len(x))
         z, log_det = self.bijection.inverse_estimate(x, given, for_layers)
         return self._cost(z, log_det, given)
@@ -137,6 +132,33 @@ class FlowModel(
     def state(self) -> Sequence[Tree]:
         """Running averages, and whatever is held."""
         return held((self.bijection, self.base))
+
+    @property
+    def couples_examples(self) -> bool:
+        """Whether there are batch norms among its layers."""
+        return bool(batch_norms(self.bijection))
+
+    @property
+    def least_batch(self) -> int:
+        """Two examples where the moments of a batch are needed."""
+        return 2 if self.couples_examples else 1
+
+    def with_moments_of(self, split: Split) -> Self:
+        """The flow whose batch norms have the moments of these examples, as it is judged by."""
+        most = min(len(split), max(2, _NUMBERS // self.schema.dimensions))
+        batch = split.batch(np.unique(np.linspace(0, len(split) - 1, most).astype(int)))
+        y = None if batch.y is None else jnp.asarray(batch.y)
+        moved = _recalibrated(self, jnp.asarray(batch.x, jnp.float32), y, jax.random.key(0))
+        return eqx.tree_at(lambda m: m.bijection, self, moved)
+
+    @property
+    def gaps(self) -> Float[Array, " *shape"] | None:
+        """The distance of values of each entry that lie on a grid, in units of the model."""
+        return jnp.asarray([gap for _, gap in self.config.grid]) if self.config.grid else None
+
+    def filled(self, x: Array, key: Key) -> Array:
+        """Examples with noise between levels, or between values that lie on a grid."""
+        return units.dequantized(self.schema, x, key, self.gaps)
 
     def _kept(self, y: Any, key: Key) -> Array:
         assert self.condition is not None
@@ -188,15 +210,30 @@ class FlowModel(
         chosen = read_options(self.sample_options(), options)["options"]
         assert isinstance(chosen, FlowOptions)
         given = self._given(chosen.condition, n)
-        x = _generated(self, key, n, given, jnp.asarray(chosen.temperature, float))
-        return jnp.clip(x, 0, 1) if units.unit(self.schema) else x
+        warmth = jnp.asarray(chosen.temperature, float)
+        if chosen.inpaint is None:
+            x = _generated(self, key, n, given, warmth)
+        else:
+            known, mask = map(jnp.asarray, known_entries(self.schema, chosen.inpaint))
+            z = self.base.draw(key, n, given, warmth)
+            x = inpainted(self.bijection, self.base, z, known, mask, given, chosen.inpaint_steps)
+        return self._rounded(jnp.clip(x, 0, 1) if units.unit(self.schema) else x)
+
+    def _rounded(self, x: Array) -> Array:
+        """Entries that lie on a grid at the nearest point of it."""
+        if not self.config.grid:
+            return x
+        first, gap = jnp.asarray(self.config.grid, x.dtype).T[:, None]
+        whole = jnp.where(gap > 0, gap, 1)
+        return jnp.where(gap > 0, first + whole * jnp.round((x - first) / whole), x)
 
     def sample_caption(self, **options: Any) -> str:
         """How many passes of the network it takes, one after another, and what the temperature means."""
-        passes = self.bijection.passes.forward
-        warmth = options.get("temperature", 1.0)
+        warmth, steps = options.get("temperature", 1.0), options.get("inpaint_steps", 300)
         note = "" if warmth == 1 else f"; at temperature {warmth:g}, not the distribution of the model"
-        return f"{passes} {'pass' if passes == 1 else 'passes'} of the network, one after another{note}"
+        if options.get("inpaint") is not None:
+            note = f"; by {steps} steps of descent over codes that fit what is known{note}"
+        return f"{passes_in_words(self.bijection)}{note}"
 
     @property
     def passes(self) -> tuple[int, int]:
@@ -244,7 +281,7 @@ class FlowModel(
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
         """What examples cost given their conditions, how much lies beyond splines, what solving an equation took."""
-        x = units.dequantized(self.schema, batch.x, key)
+        x = self.filled(batch.x, key)
         found = {}
         if self.condition is not None:
             given = self._encoded(batch.y, len(x))
@@ -277,22 +314,25 @@ def _generated(
 
 
 def started(model: FlowModel, data: Data) -> FlowModel:
-    """The flow that training begins with: layers whose start the data say are set by some training examples."""
+    """The flow that training begins with: layers whose start the data say are set by some training examples.
+
+    Columns of values that lie on a grid are found too, and are known to the settings from then on.
+    """
+    if not model.config.grid:
+        config = model.config.model_copy(update={"grid": grids.measured(data)})
+        model = FlowModel(model.bijection, model.base, model.condition, config, model.schema)
     few = np.unique(np.linspace(0, len(data.train) - 1, _FIRST).astype(int))
     batch = data.train.batch(few)
-    x = units.dequantized(model.schema, jnp.asarray(batch.x, jnp.float32), jax.random.key(0))
+    x = model.filled(jnp.asarray(batch.x, jnp.float32), jax.random.key(0))
     given = None if model.condition is None else model.condition(jnp.asarray(batch.y)).summary
     return eqx.tree_at(lambda m: m.bijection, model, model.bijection.started(x, given))
 
 
-def recalibrated(model: FlowModel, data: Data) -> FlowModel:
-    """A flow with batch norms whose moments are those of all training examples, as it is best judged by."""
-    batch = data.train.batch(np.arange(len(data.train)))
-    for_noise, for_layers = jax.random.split(jax.random.key(0))
-    x = units.dequantized(model.schema, jnp.asarray(batch.x, jnp.float32), for_noise)
-    given = None if model.condition is None else model.condition(jnp.asarray(batch.y)).summary
-    moved = normalization.recalibrated(model.bijection, x, given, for_layers)
-    return eqx.tree_at(lambda m: m.bijection, model, moved)
+@eqx.filter_jit
+def _recalibrated(model: FlowModel, x: Array, y: Any, key: Key) -> Bijection:
+    for_noise, for_layers = jax.random.split(key)
+    given = None if model.condition is None else model.condition(y).summary
+    return recalibrated(model.bijection, model.filled(x, for_noise), given, for_layers)
 
 
-__all__ = ["FlowDraws", "FlowModel", "FlowOptions", "recalibrated", "started"]
+__all__ = ["FlowDraws", "FlowModel", "FlowOptions", "started"]

@@ -14,7 +14,6 @@ from chainrule.core.types import Array, Key
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.models.flow import plane
-from chainrule.networks import units
 from chainrule.networks.flows.audit import volumes_by_layer
 from chainrule.networks.flows.audit_pictures import audit_table
 
@@ -34,7 +33,7 @@ def all_of(model: "FlowModel", data: Data, key: Key) -> Sequence[Picture]:
     for_noise, for_audit, for_plane = jax.random.split(key, 3)
     split, _ = data.held_out()
     some = split.batch(np.arange(min(_EXAMPLES, len(split)))).x
-    x = units.dequantized(model.schema, jnp.asarray(some, jnp.float32), for_noise)
+    x = model.filled(jnp.asarray(some, jnp.float32), for_noise)
     codes = np.asarray(eqx.filter_jit(model.encode)(x), np.float64)
     found: list[Picture] = []
     if model.schema.shape == (2,):

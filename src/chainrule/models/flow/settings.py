@@ -39,6 +39,11 @@ class FlowConfig(Config, abc.ABC):
         "any) or covariance; Student's t; logistic, which is a uniform one behind a logit; a mixture of normals",
     )
     components: int = Field(8, ge=1, le=1000, description="base=mixture: normals in it")
+    grid: tuple[tuple[float, float], ...] = Field(
+        (),
+        description="first value and gap of every column, in units of the model, where values lie on a grid (gap 0: "
+        "they do not); gaps are filled with noise, and training rows say what they are",
+    )
 
 
 def encoder(config: FlowConfig, schema: Schema, key: Key) -> ConditionEncoder | None:

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,13 +15,17 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleWarning, DivergedError
 from chainrule.data import Batch, Schema
 from chainrule.models.flow import fit_density, reverse_divergence
-from chainrule.models.flow.flow_model import FlowModel, recalibrated
+from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.settings import FlowConfig, base_distribution
+from chainrule.networks.flows import normalization
+from chainrule.networks.flows.audit import layers_of
 from chainrule.networks.flows.base_distributions import StandardNormal
 from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.elementwise import ScaleShift, Sigmoid
 from chainrule.networks.flows.linear import Triangular
 from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
+from chainrule.train.scores import exact_likelihood
+from chainrule.train.scoring import Evaluation
 
 KEY = jax.random.key(0)
 TABLE = Schema("table", (3,))
@@ -55,7 +60,7 @@ def test_draws_carry_the_density_that_their_codes_and_their_values_give() -> Non
     np.testing.assert_allclose(encode(drawn.x), drawn.z, atol=2e-4)
     np.testing.assert_allclose(decode(drawn.z), drawn.x, atol=2e-4)
     np.testing.assert_array_equal(model.sample(KEY, 16), np.asarray(drawn.x))
-    assert "6 passes of the network" in model.sample_caption()
+    assert "6 passes of networks" in model.sample_caption()
     assert "not the distribution of the model" in model.sample_caption(temperature=0.7)
 
 
@@ -162,15 +167,58 @@ def test_batch_norm_is_state_that_training_moves_and_judging_leaves() -> None:
     np.testing.assert_allclose(judge(moved, batch.x[:4]), judge(moved, batch.x)[:4], rtol=1e-5)
 
 
-def test_moments_of_batch_norms_are_recomputed_over_all_training_examples() -> None:
+@pytest.mark.parametrize(
+    ("name", "settings"), [("realnvp", {"layers": 2, "width": 8}), ("maf", SMALL | {"condition_width": 4})]
+)
+def test_moments_of_batch_norms_are_those_of_all_training_examples(
+    name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layer after layer, however many examples are mapped at a time."""
     data = cr.data.load("moons", n=200)
-    model = build("realnvp", data.schema, layers=2, width=8, norm="batch")
-    found = recalibrated(model, data).bijection.layers
-    x = data.train.batch(np.arange(len(data.train))).x
-    assert isinstance(found[-1], FlowBatchNorm)
-    np.testing.assert_allclose(found[-1].running.mean, x.mean(axis=0), atol=1e-5)
-    np.testing.assert_allclose(found[-1].running.variance, x.var(axis=0), rtol=1e-4)
-    assert found[-1].new_weight == 0.1
+    model = build(name, data.schema, norm="batch", conditional=True, **settings)
+    monkeypatch.setattr(normalization, "_AT_ONCE", 64)
+    found = model.with_moments_of(data.train)
+    x = jnp.asarray(data.train.batch(np.arange(len(data.train))).x)
+    y = jnp.asarray(data.train.batch(np.arange(len(data.train))).y)
+    given = found._encoded(y, len(x))
+    for layer in reversed(layers_of(found.bijection)):
+        if isinstance(layer, FlowBatchNorm):
+            np.testing.assert_allclose(layer.running.mean, x.mean(axis=0), atol=1e-5)
+            np.testing.assert_allclose(layer.running.variance, x.var(axis=0), rtol=1e-3)
+            assert layer.new_weight == 0.1
+        x = layer.inverse(x, given).value
+    assert jax.tree.structure(found) == jax.tree.structure(model)
+
+
+def test_a_run_with_batch_norms_reports_numbers_by_the_moments_of_the_whole_training_set(
+    tmp_path: Path,
+) -> None:
+    data = cr.data.load("moons", n=200)
+    model = cr.models.build("realnvp", data, layers=2, width=8, norm="batch")
+    pace = {"batch": 16, "log_every": 10, "eval_every": 10, "save_every": 7, "keep": 9}
+    run = cr.fit(model, data, run=tmp_path / "a", steps=20, ema=0.9, **pace)
+    for step in run.checkpoints:
+        saved = run.model_at(step)
+        settled = saved.with_moments_of(data.train)
+        for one, other in zip(saved.state(), settled.state(), strict=True):
+            np.testing.assert_allclose(one.mean, other.mean, atol=1e-5)
+            np.testing.assert_allclose(one.variance, other.variance, rtol=1e-4)
+    x = jnp.asarray(data.test.batch(np.arange(len(data.test))).x)
+    expected = data.nats(eqx.filter_jit(run.model.with_moments_of(data.train).log_prob)(x)).mean()
+    judged = Evaluation(run.model, data, data.test, len(data.test), KEY)
+    assert exact_likelihood.score.measure(judged)["nll"].value == pytest.approx(expected, rel=1e-5)
+    kept = jax.tree.map(jnp.asarray, data.val.batch(np.arange(len(data.val))))
+    evaluated = run.metrics["loss"][run.metrics["step"] == run.step][-1]
+    assert evaluated == pytest.approx(float(eqx.filter_jit(run.model.loss)(kept, KEY)[0]), rel=1e-4)
+
+
+def test_a_batch_of_one_example_is_refused_where_norms_need_more(tmp_path: Path) -> None:
+    data = cr.data.load("moons", n=50)
+    model = cr.models.build("realnvp", data, layers=2, width=8, norm="batch")
+    for given in ({"batch": 1}, {"batch": 4, "accumulate": 4}):
+        with pytest.raises(ArgumentError, match=r"batch=\d.*2 examples or more"):
+            cr.fit(model, data, run=tmp_path / "a", steps=2, **given)
+    assert not (tmp_path / "a").exists()
 
 
 # ---------------------------------------------------------------------- densities without data

@@ -40,6 +40,7 @@ from chainrule.models.protocol.likelihood import (
     HasBoundParts,
     HasDensity,
     HasEnergy,
+    HasImportanceBound,
     HasLogProb,
     HasScores,
     LogPartition,
@@ -98,6 +99,7 @@ from chainrule.models.protocol.text import (
 )
 from chainrule.models.protocol.training import (
     HasAnnealedLoss,
+    HasBatchMoments,
     HasOwnTraining,
     HasParts,
     HasState,
@@ -149,6 +151,7 @@ __all__ = [
     "HasAnnealedLoss",
     "HasAttention",
     "HasAudit",
+    "HasBatchMoments",
     "HasBound",
     "HasBoundByLevel",
     "HasBoundParts",
@@ -162,6 +165,7 @@ __all__ = [
     "HasEnergy",
     "HasFlowLikelihood",
     "HasGenerator",
+    "HasImportanceBound",
     "HasJointSpace",
     "HasLatents",
     "HasLens",

@@ -20,6 +20,11 @@ class HasLogProb(Model):
 class HasDensity(HasLogProb):
     """Its log-density is one of continuous numbers: data with levels are scored with noise that fills their gaps."""
 
+    @property
+    def gaps(self) -> Float[Array, " *shape"] | None:
+        """Default: none but those between levels; otherwise the distance of values of each entry, or 0."""
+        return None
+
 
 class LogPartition(NamedTuple):
     """The logarithm of a normalisation, and how it was come by."""
@@ -91,6 +96,10 @@ class Bounded(NamedTuple):
     """Lower bounds of log p(x) where something is given, by the name of what it is."""
 
 
+class HasImportanceBound(HasBound):
+    """Its bound is the logarithm of an estimate that is right on average: the mean of several is a tighter one."""
+
+
 class HasBoundParts(HasBound):
     """Knows what its bound is made of."""
 
@@ -126,6 +135,7 @@ __all__ = [
     "HasBoundParts",
     "HasDensity",
     "HasEnergy",
+    "HasImportanceBound",
     "HasLogProb",
     "HasScores",
     "LogPartition",

@@ -13,6 +13,7 @@ from chainrule.core import tree
 from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
+from chainrule.data.splits import Split
 from chainrule.models.protocol.model import Metrics, Model
 
 
@@ -36,6 +37,19 @@ class HasState(Model):
         """Default: the loss alone."""
         loss, metrics, _ = self.loss_and_state(batch, key)
         return loss, metrics
+
+
+class HasBatchMoments(HasState):
+    """Normalises by the moments of a batch while it learns, and by averages of them ever after."""
+
+    @property
+    @abc.abstractmethod
+    def couples_examples(self) -> bool:
+        """Whether it does so under its settings: then a batch of one example has nothing to teach."""
+
+    @abc.abstractmethod
+    def with_moments_of(self, split: Split) -> Self:
+        """The same model with the moments of all these examples, those of training, in place of averages."""
 
 
 class HasAnnealedLoss(Model):
@@ -180,6 +194,7 @@ def parameter_count(model: Model) -> int:
 
 __all__ = [
     "HasAnnealedLoss",
+    "HasBatchMoments",
     "HasOwnTraining",
     "HasParts",
     "HasState",

@@ -23,12 +23,12 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.networks import units
-from chainrule.networks.flows.base import Bijection, Conditions, Events, Mapped
+from chainrule.networks.flows.base import Conditions, Elementary, Events, Mapped
 from chainrule.networks.flows.elementwise import event_shape, over_event
 
 
 @final
-class LogitOfLevels(Bijection):
+class LogitOfLevels(Elementary):
     """`logit(margin + (1 - 2 margin) y)` from data to codes, with y the place of an entry between 0 and 1.
 
     Data in the units of the model have `levels` values from 0 to 1, and half a gap of noise beyond either end; without
@@ -101,7 +101,12 @@ def logit_layer(schema: Schema, margin: float) -> LogitOfLevels | None:
 
 
 def dequantized_bound(
-    log_prob: Callable[[Array], Float[Array, " batch"]], schema: Schema, x: Array, key: Key, draws: int = 1
+    log_prob: Callable[[Array], Float[Array, " batch"]],
+    schema: Schema,
+    x: Array,
+    key: Key,
+    draws: int = 1,
+    gaps: Float[Array, " *shape"] | None = None,
 ) -> Float[Array, " batch"]:
     """`log mean exp` of log-densities over so many draws of noise: on average a bound of log p, tighter with more.
 
@@ -109,13 +114,20 @@ def dequantized_bound(
     >>> dequantized_bound(flat, Schema("image", (1, 1, 1), levels=4), jnp.zeros((2, 1, 1, 1)), jax.random.key(0), 8)
     Array([0., 0.], dtype=float32)
     """
-    draws = whole("dequantized_bound", "draws", draws)
+    return weighted_bound(lambda key: log_prob(units.dequantized(schema, x, key, gaps)), key, draws)
 
-    def one(key: Key) -> Array:
-        return log_prob(units.dequantized(schema, x, key))
 
+def weighted_bound(
+    one: Callable[[Key], Float[Array, " batch"]], key: Key, draws: int
+) -> Float[Array, " batch"]:
+    """`log mean exp` of so many bounds of log p, each the logarithm of an estimate of p that is right on average.
+
+    >>> float(weighted_bound(lambda key: jnp.full(1, 2.0), jax.random.key(0), 3)[0])
+    2.0
+    """
+    draws = whole("weighted_bound", "draws", draws)
     each = jax.lax.map(one, jax.random.split(key, draws))
     return jax.nn.logsumexp(each, axis=0) - math.log(draws)
 
 
-__all__ = ["LogitOfLevels", "dequantized_bound", "logit_layer"]
+__all__ = ["LogitOfLevels", "dequantized_bound", "logit_layer", "weighted_bound"]

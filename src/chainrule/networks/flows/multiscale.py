@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
-from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets, Mapped, Passes
+from chainrule.networks.flows.base import Bijection, Conditions, Elementary, Events, LogDets, Mapped, Passes
 from chainrule.networks.flows.elementwise import event_shape, over_event
 from chainrule.networks.flows.squeeze import squeeze, squeezed, unsqueeze
 from chainrule.nn import Conv, Linear
@@ -45,7 +45,7 @@ class SplitPrior(eqx.Module):
 
 
 @final
-class TopPrior(Bijection):
+class TopPrior(Elementary):
     """The last code as noise: a mean and a deviation for each channel, which a condition may move. Both begin at zero.
 
     >>> abs(float(TopPrior((2, 2, 8)).inverse(jnp.ones((1, 2, 2, 8))).log_det[0]))

@@ -4,11 +4,10 @@ Both count features along the last axis of an event and share them over the axes
 share those of a channel. They normalise on the way from data to codes.
 """
 
-import itertools
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Self, TypeVar, final
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -166,6 +165,42 @@ class FlowBatchNorm(Elementary):
 
 
 T = TypeVar("T", bound=Bijection)
+_AT_ONCE = 1024
+"""Examples that layers between two batch norms map at a time while moments are computed."""
+
+
+@final
+class InPieces(Bijection):
+    """A layer that maps many examples a thousand at a time, so that its networks take no more memory than that."""
+
+    layer: Bijection
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, layer: Bijection) -> None:
+        self.layer, self.shape = layer, layer.shape
+
+    def forward(self, z: Events, condition: Conditions = None) -> Mapped:
+        """That of the layer."""
+        return self._mapped(self.layer.forward, z, condition)
+
+    def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
+        """That of the layer."""
+        return self._mapped(self.layer.inverse, x, condition)
+
+    def _mapped(
+        self, direction: Callable[[Events, Conditions], Mapped], x: Events, condition: Conditions
+    ) -> Mapped:
+        count, pieces = len(x), -(-len(x) // _AT_ONCE)
+        if pieces == 1:
+            return direction(x, condition)
+        rows = np.arange(pieces * _AT_ONCE) % count  # the last piece is filled with examples from the start
+
+        def cut(array: Array) -> Array:
+            return array[rows].reshape(pieces, _AT_ONCE, *array.shape[1:])
+
+        both = cut(x), None if condition is None else cut(condition)
+        found = jax.lax.map(lambda piece: direction(*piece), both)
+        return Mapped(*(one.reshape(-1, *one.shape[2:])[:count] for one in found))
 
 
 def recalibrated(bijection: T, x: Events, condition: Conditions, key: Key) -> T:
@@ -175,18 +210,34 @@ def recalibrated(bijection: T, x: Events, condition: Conditions, key: Key) -> T:
     >>> recalibrated(layer, jnp.array([[1.0], [3.0]]), None, jax.random.key(0)).running.mean.tolist()
     [2.0]
     """
+    usual = [node.new_weight for node in batch_norms(bijection)]
 
-    def following(tree: T, weights: Iterator[float]) -> T:
-        return jax.tree.map(
-            lambda node: node.following(next(weights)) if isinstance(node, FlowBatchNorm) else node,
-            tree,
-            is_leaf=lambda node: isinstance(node, FlowBatchNorm),
-        )
+    def prepared(node: Any) -> Any:
+        if isinstance(node, FlowBatchNorm):
+            return node.following(1.0)
+        return InPieces(node) if isinstance(node, Bijection) else node
 
-    nodes = jax.tree.leaves(bijection, is_leaf=lambda node: isinstance(node, FlowBatchNorm))
-    usual = [node.new_weight for node in nodes if isinstance(node, FlowBatchNorm)]
-    _, moved = following(bijection, itertools.repeat(1.0)).trained_inverse(x, condition, key)
-    return following(moved, iter(usual))
+    whole = jax.tree.map(prepared, bijection, is_leaf=_norm_or_without)
+    _, moved = whole.trained_inverse(x, condition, key)
+    weights = iter(usual)
+
+    def restored(node: Any) -> Any:
+        if isinstance(node, FlowBatchNorm):
+            return node.following(next(weights))
+        return node.layer if isinstance(node, InPieces) else node
+
+    found: T = jax.tree.map(restored, moved, is_leaf=lambda node: isinstance(node, FlowBatchNorm | InPieces))
+    return found
+
+
+def batch_norms(tree: object) -> list[FlowBatchNorm]:
+    """Every batch norm anywhere in a tree; of stacked layers, one stands for all."""
+    nodes = jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, FlowBatchNorm))
+    return [node for node in nodes if isinstance(node, FlowBatchNorm)]
+
+
+def _norm_or_without(node: object) -> bool:
+    return isinstance(node, FlowBatchNorm) or (isinstance(node, Bijection) and not batch_norms(node))
 
 
 def held(tree: object) -> Sequence[Held]:
@@ -210,4 +261,4 @@ def _shared(log_scale: Float[Array, " features"], like: Events) -> LogDets:
     return jnp.broadcast_to(total.astype(like.dtype), (len(like),))
 
 
-__all__ = ["ActNorm", "FlowBatchNorm", "RunningMoments", "held", "recalibrated"]
+__all__ = ["ActNorm", "FlowBatchNorm", "InPieces", "RunningMoments", "batch_norms", "held", "recalibrated"]

@@ -17,12 +17,12 @@ from jax.scipy.linalg import lu, solve_triangular
 from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets, Mapped
+from chainrule.networks.flows.base import Conditions, Elementary, Events, LogDets, Mapped
 from chainrule.networks.flows.elementwise import event_shape
 
 
 @final
-class OneByOne(Bijection):
+class OneByOne(Elementary):
     """`z = x W` with `W = P L (U + diag s)`, at first a random rotation; features are along the last axis of an event.
 
     The order of rows in P and the signs of s stay as they were drawn.
@@ -81,7 +81,7 @@ class OneByOne(Bijection):
 
 
 @final
-class DenseOneByOne(Bijection):
+class DenseOneByOne(Elementary):
     """`z = x W` with every entry of W learned: its determinant and inverse take a factorisation each time."""
 
     weight: Float[Array, "channels channels"]

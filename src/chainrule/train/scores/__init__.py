@@ -18,8 +18,9 @@ from chainrule.data.dataset import Data
 from chainrule.data.splits import Subset
 from chainrule.data.text.packing import Packed
 from chainrule.data.text.windows import Windows
-from chainrule.models.protocol import HasDensity, HasLatents, Model
+from chainrule.models.protocol import HasImportanceBound, HasLatents, Model
 from chainrule.train.generation.drawing import can_be_judged
+from chainrule.train.scores.exact_likelihood import needs_noise
 from chainrule.train.scoring import Evaluation, Judged, Metric, Score, Scores
 
 ESTIMATED = 2048
@@ -83,7 +84,7 @@ def score(
         )
     if k is not None and k < 2:
         raise ArgumentError(f"k={k}: at least two codes of each example are needed")
-    noisy = isinstance(model, HasDensity) and bool(data.schema.levels)
+    noisy = isinstance(model, HasImportanceBound) or needs_noise(model, data.schema)
     if k is not None and not isinstance(model, HasLatents) and not noisy:
         raise ArgumentError(
             f"k={k}: only models with a latent variable are judged by codes drawn from it, and densities of data with "

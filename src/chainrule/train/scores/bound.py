@@ -1,13 +1,16 @@
 """Bound of the likelihood, and what it is made of."""
 
 import math
+from typing import Any
 
 import numpy as np
 
-from chainrule.core.types import Key
+from chainrule.core.types import Array, Key
+from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.splits import Split
-from chainrule.models.protocol import HasBound, HasBoundParts, HasLogProb
+from chainrule.models.protocol import HasBound, HasBoundParts, HasImportanceBound, HasLogProb
+from chainrule.networks.flows.dequantization import weighted_bound
 from chainrule.train.evaluation import over
 from chainrule.train.scores.exact_likelihood import by_token, likelihood
 from chainrule.train.scoring import Evaluation, Metric, Score, mean
@@ -45,7 +48,20 @@ def _applies(evaluation: Evaluation) -> bool:
 
 def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     assert isinstance(evaluation.model, HasBound), "ask what applies first"
-    return bound(evaluation.model, evaluation.split, evaluation.key, evaluation.data)
+    model, split, key, data = evaluation.model, evaluation.split, evaluation.key, evaluation.data
+    found = bound(model, split, key, data)
+    draws = evaluation.k or 1
+    if draws == 1 or not isinstance(model, HasImportanceBound):
+        return found
+
+    def weighted(model: Any, batch: Batch, key: Key) -> Array:
+        return weighted_bound(lambda one: model.elbo(batch.x, one), key, draws)
+
+    tighter = over("bound by more draws", weighted, model, split, key)
+    kind = ", ".join(filter(None, ["bound", model.likelihood_note, f"k={draws:,} draws of noise"]))
+    return found | {
+        f"{name}_weighted_bound": value for name, value in likelihood(tighter, data, kind).items()
+    }
 
 
 score = Score("A bound of the likelihood.", _applies, _measure, order=20, costly=lambda evaluation: True)

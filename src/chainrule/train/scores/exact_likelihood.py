@@ -8,7 +8,8 @@ import numpy as np
 from chainrule.core.types import Array, Key
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
-from chainrule.models.protocol import HasDensity, HasLogProb
+from chainrule.data.schema import Schema
+from chainrule.models.protocol import HasDensity, HasLogProb, Model
 from chainrule.networks import units
 from chainrule.networks.flows.dequantization import dequantized_bound
 from chainrule.train.evaluation import over
@@ -19,13 +20,20 @@ from chainrule.train.scoring import Evaluation, Metric, Score, mean
 def likelihood(log_prob: np.ndarray, data: Data, kind: str = "exact") -> dict[str, Metric]:
     """Mean negative log-likelihood in nats per example of the original data and, of levels, in bits per dimension.
 
-    The density of continuous data has no bits per dimension: they would change with the unit of measurement. `kind`
-    says whether the numbers are exact, a bound or an estimate.
+    The density of continuous data has no bits per dimension: they would change with the unit of measurement. Where bits
+    of the data were dropped, the unit says how many levels are left. `kind` says whether the numbers are exact, a bound
+    or an estimate.
     """
     found = {"nll": mean(data.nats(log_prob), "nats", kind)}
     if data.schema.levels:
-        found["bits_per_dim"] = mean(data.bits_per_dim(log_prob), "bits/dim", kind)
+        scale = f" of {data.schema.levels} levels" if data.source.get("bits") else ""
+        found["bits_per_dim"] = mean(data.bits_per_dim(log_prob), f"bits/dim{scale}", kind)
     return found
+
+
+def needs_noise(model: Model, schema: Schema) -> bool:
+    """Whether a density is asked of values that lie apart, which noise has to fill."""
+    return isinstance(model, HasDensity) and (bool(schema.levels) or model.gaps is not None)
 
 
 def by_token(evaluation: Evaluation) -> bool:
@@ -39,10 +47,10 @@ def _applies(evaluation: Evaluation) -> bool:
 
 def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     data, model = evaluation.data, evaluation.model
-    noisy = bool(data.schema.levels) and isinstance(model, HasDensity)
+    noisy = needs_noise(model, data.schema)
 
     def log_prob(model: Any, batch: Batch, key: Key) -> Array:
-        return model.log_prob(units.dequantized(data.schema, batch.x, key) if noisy else batch.x)
+        return model.log_prob(units.dequantized(data.schema, batch.x, key, model.gaps) if noisy else batch.x)
 
     found = over("likelihood", log_prob, model, evaluation.split, evaluation.key)
     if not noisy:
@@ -54,7 +62,7 @@ def _measure(evaluation: Evaluation) -> dict[str, Metric]:
         return bounds
 
     def weighted(model: Any, batch: Batch, key: Key) -> Array:
-        return dequantized_bound(model.log_prob, data.schema, batch.x, key, draws)
+        return dequantized_bound(model.log_prob, data.schema, batch.x, key, draws, model.gaps)
 
     tighter = over("likelihood by more noise", weighted, model, evaluation.split, evaluation.key)
     return bounds | _dequantised(tighter, data, "weighted_bound", f"bound, k={draws:,} draws of noise")
@@ -67,4 +75,4 @@ def _dequantised(log_prob: np.ndarray, data: Data, name: str, kind: str) -> dict
 
 score = Score("The likelihood of the examples.", _applies, _measure, order=20)
 
-__all__ = ["by_token", "likelihood", "score"]
+__all__ = ["by_token", "likelihood", "needs_noise", "score"]

@@ -9,7 +9,6 @@ dimensions.
 
 import dataclasses
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, final
 
 import equinox as eqx
@@ -21,7 +20,7 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Key, Tree
 from chainrule.data import kinds
-from chainrule.data.example_files import arrays_of
+from chainrule.data.example_files import known_entries
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level, gap
 from chainrule.models.diffusion.samplers.sampler import Estimator, Sampler, Span
@@ -179,25 +178,8 @@ class Inpainting(Steering):
 
 def read(model: "Generative", given: Any) -> Known:
     """What is known, from a file in the units of the data or a pair (values, mask) in those of the model."""
-    if isinstance(given, str | Path):
-        found = arrays_of(Path(given), ("known", "mask"), model.schema)
-        values, mask = found["known"], found["mask"]
-    else:
-        values, mask = (np.asarray(part) for part in given)
-    shape = model.schema.shape
-    mask = np.broadcast_to(mask[..., None], shape) if mask.shape == shape[:-1] else mask
-    if mask.dtype != bool or mask.shape != shape:
-        raise ArgumentError(
-            f"mask: {mask.dtype} of shape {mask.shape}; the data have shape {shape}",
-            remedy="one true (known) or false (missing) for each entry or each pixel",
-        )
-    if values.shape != shape or not np.isfinite(values[mask]).all():
-        raise ArgumentError(
-            f"known: shape {values.shape}; the data have shape {shape}",
-            remedy="one finite number for each entry",
-        )
-    seen = model.to_network_units(jnp.asarray(np.where(mask, values, 0.0), jnp.float32))
-    return Known(seen, jnp.asarray(mask, jnp.float32))
+    values, mask = known_entries(model.schema, given)
+    return Known(model.to_network_units(jnp.asarray(values)), jnp.asarray(mask, jnp.float32))
 
 
 def downsampling(shape: tuple[int, ...], factor: int) -> Float[np.ndarray, "seen entries"]:
