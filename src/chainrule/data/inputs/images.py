@@ -12,6 +12,7 @@ from chainrule.core.errors import DataError
 from chainrule.data import targets
 from chainrule.data.inputs import arrays, folders
 from chainrule.data.inputs.protocol import Given, InputChunk, Inputs, Preparation, chunk
+from chainrule.data.loading.bits import highest_bits
 from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest
@@ -133,6 +134,9 @@ def _in_units(pixels: UInt8[np.ndarray, "..."], prepared: Preparation) -> Num[np
     levels = prepared.schema.levels
     if not levels:
         return pixels / 255.0
+    bits = prepared.options.get("bits")
+    if bits is not None:
+        return highest_bits(pixels, 256, bits)
     return pixels if levels == 256 else np.rint(pixels * ((levels - 1) / 255.0))
 
 
@@ -157,6 +161,9 @@ def _converter(x: Num[np.ndarray, "..."], prepared: Preparation) -> arrays.Conve
     """
     levels = prepared.schema.levels
     if x.dtype.kind == "f" and levels > 2 and _largest(x) <= 1:
+        bits = prepared.options.get("bits")
+        if bits is not None:
+            return lambda part: highest_bits(np.rint(255 * part), 256, bits)
         return lambda part: np.rint(part * (levels - 1))
     if x.dtype == np.uint8 and levels != 256 and (not levels or _largest(x) >= levels):
         return lambda part: _in_units(part, prepared)

@@ -41,8 +41,8 @@ def from_arrays(
     (n, d) is a table, or points if d is 2; (n, h, w) and (n, h, w, c) are images, bytes or between 0 and 1; (n, t, d)
     with `kind="sequence"` are sequences. Words and a few whole numbers are classes, other numbers values; a generative
     model can also be asked for rows of vectors (n, t, d), padded with NaN, and images (n, h, w, c). `weights` say
-    what each example counts for in the loss of a model that predicts `y`; only their ratios matter. `seed`,
-    `split`, `bad`, `copies` and the rest (`kind`, `levels`, `target_as`, `series`, `binarize`) are those of `load`.
+    what each example counts for in the loss of a model that predicts `y`; only their ratios matter. `seed`, `split`,
+    `bad`, `copies` and the rest (`kind`, `levels`, `target_as`, `series`, `bits`, `binarize`) are those of `load`.
 
     >>> x = np.random.default_rng(0).normal(size=(100, 3))
     >>> data = from_arrays(x, x[:, 0] > 0, name="signs")

@@ -19,6 +19,7 @@ from chainrule.data.division import check_shares
 from chainrule.data.loading import sources
 from chainrule.data.loading.assembly import assemble, schema_of
 from chainrule.data.loading.binarize import binarize
+from chainrule.data.loading.bits import reduce_bits
 from chainrule.data.loading.copies import ANYWHERE, CHOICES, TOGETHER, check_together, noted
 from chainrule.data.loading.moments import moments
 from chainrule.data.loading.problems import Problem, Refused, ScanReport, group
@@ -45,8 +46,8 @@ def load(
     `bad` says what to do about files or rows that cannot be used: "error" or "skip". `copies` says where examples with
     exactly the same input may be: "anywhere" (held-out ones that training has too are counted in `Data.notes`) or
     "together" in one split; of a source that comes divided, training then does without what is held out. Other options
-    belong to the source, for example `window`, `tokenizer` and `vocab` for text, `size` and `binarize` for images,
-    `target` for tables.
+    belong to the source, for example `window`, `tokenizer` and `vocab` for text, `size`, `bits` and `binarize` for
+    images, `target` for tables.
 
     >>> data = load("digits")
     >>> data.describe()
@@ -205,6 +206,13 @@ def _with_options(contents: Contents, options: Mapping[str, Any], seed: int, whe
     """The contents as the options that are common to several formats want them."""
     if options.get("series") is not None:
         contents = cut(contents, options["series"], where)
+    if options.get("bits") is not None:
+        if options.get("binarize") is not None:
+            detail = "zeros and ones have one bit"
+            raise Refused(
+                "no bits to drop", where, f"bits={options['bits']}: {detail}", "leave data.bits out"
+            )
+        contents = reduce_bits(contents, options["bits"], where)
     if options.get("binarize") is not None:
         contents = binarize(contents, options["binarize"], seed, where)
     return contents

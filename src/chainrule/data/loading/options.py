@@ -156,9 +156,15 @@ BINARIZE = Option(
     "zeros and ones instead of grey: cut at one half, or by a coin with that probability, thrown once or (dynamic) "
     "anew whenever training sees the example",
 )
+BITS = Option(
+    None,
+    optional(whole(1, 15)),
+    "images: keep so many of the highest bits of every number (5 of 8: 32 levels), on whose scale likelihoods then are",
+)
 
 __all__ = [
     "BINARIZE",
+    "BITS",
     "COMMON",
     "LEVELS",
     "MAX_BYTES",

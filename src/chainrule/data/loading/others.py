@@ -94,6 +94,8 @@ def _judged(name: str, split: Split, prepared: Preparation) -> Data:
 def _options(source: sources.DataSource, prepared: Preparation, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options as given, or as in training where the source takes them: the size and so on of its examples."""
     own = {**prepared.options, **kinds.of(prepared.schema).own_options(prepared.schema)}
+    if any(prepared.options.get(name) is not None for name in ("bits", "binarize")):
+        own["levels"] = prepared.options.get("levels")  # those that there were before
     known = {
         name: own[name]
         for name, option in source.options.items()

@@ -118,7 +118,7 @@ class KnownSource:
 def _embedded() -> dict[str, tuple[str, DataSource]]:
     digits = {name: option.default for name, option in arrays.reader.options.items()}
     digits |= {"kind": "image", "levels": 17}
-    del digits["binarize"]
+    del digits["binarize"], digits["bits"]
     binary, clothes = "binary-digits", "fashion-mnist-subset"
     shakespeare = {name: option.default for name, option in text.reader.options.items() if option.guard}
     return {
@@ -134,7 +134,7 @@ def _embedded() -> dict[str, tuple[str, DataSource]]:
                 binary,
                 arrays.reader,
                 _EMBEDDED / "digits.npz",
-                {**digits, "binarize": "threshold"},
+                {**digits, "binarize": "threshold", "bits": None},
             ),
         ),
         "shakespeare": (

@@ -21,6 +21,7 @@ from chainrule.data.loading import bounded
 from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.options import (
     BINARIZE,
+    BITS,
     LEVELS,
     MAX_BYTES,
     MAX_RATIO,
@@ -261,6 +262,7 @@ reader = SourceReader(
         "levels": LEVELS,
         "series": SERIES,
         "binarize": BINARIZE,
+        "bits": BITS,
         "target_as": targets.TARGET_AS,
         "max_bytes": MAX_BYTES,
         "max_ratio": MAX_RATIO,

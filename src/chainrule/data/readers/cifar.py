@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from chainrule.data.loading import bounded
-from chainrule.data.loading.options import BINARIZE, MAX_BYTES, MAX_RATIO
+from chainrule.data.loading.options import BINARIZE, BITS, MAX_BYTES, MAX_RATIO
 from chainrule.data.loading.problems import Refused
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 
@@ -62,7 +62,10 @@ def _read(request: ReadRequest, path: Path) -> np.ndarray:
 
 
 reader = SourceReader(
-    "CIFAR-10", "images", {"binarize": BINARIZE, "max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO}, _scan
+    "CIFAR-10",
+    "images",
+    {"binarize": BINARIZE, "bits": BITS, "max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO},
+    _scan,
 )
 
 __all__ = ["CLASSES", "FILES", "folder_of", "reader"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from chainrule.data.loading import bounded
-from chainrule.data.loading.options import BINARIZE, MAX_BYTES, MAX_RATIO
+from chainrule.data.loading.options import BINARIZE, BITS, MAX_BYTES, MAX_RATIO
 from chainrule.data.loading.problems import Refused
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 
@@ -111,7 +111,10 @@ def _labels(request: ReadRequest, path: Path, count: int) -> np.ndarray:
 
 
 reader = SourceReader(
-    "IDX", "images", {"binarize": BINARIZE, "max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO}, _scan
+    "IDX",
+    "images",
+    {"binarize": BINARIZE, "bits": BITS, "max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO},
+    _scan,
 )
 
 __all__ = ["find", "parse", "reader"]

@@ -19,6 +19,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.data.loading.options import (
     BINARIZE,
+    BITS,
     MAX_BYTES,
     MAX_RATIO,
     NO_COLUMN,
@@ -244,6 +245,7 @@ reader = SourceReader(
             "bring CMYK to RGB and 16 bits to 8, read WebP and the first frame of GIF; otherwise these are bad files",
         ),
         "binarize": BINARIZE,
+        "bits": BITS,
         "max_pixels": guard(2**26, "largest image, in pixels", MOST_PIXELS),
         "max_bytes": MAX_BYTES,
         "max_ratio": MAX_RATIO,
