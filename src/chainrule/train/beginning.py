@@ -73,6 +73,18 @@ def _sizes(config: TrainConfig) -> str:
     return f"{least} or {least + 1}" if larger else str(least)
 
 
+def check_batch(model: Model, config: TrainConfig) -> None:
+    """Refuse batches, or parts of them that are taken one after another, of too few examples for this model."""
+    found, least = config.batch // config.accumulate, model.least_batch
+    if found >= least:
+        return
+    parts = f", accumulate={config.accumulate}" if config.accumulate > 1 else ""
+    raise ArgumentError(
+        f"batch={config.batch}{parts}: {models.title(model)} learns from sets of {least} examples or more",
+        remedy=f"use batch={max(least * config.accumulate, 64)} or more",
+    )
+
+
 def check_space(path: Path, model: Model, config: TrainConfig, have: int = 0) -> None:
     """Refuse to start a run whose state does not fit into memory, or whose checkpoints not on the disk.
 
@@ -93,4 +105,4 @@ def check_space(path: Path, model: Model, config: TrainConfig, have: int = 0) ->
         )
 
 
-__all__ = ["check_space", "described", "started", "unexpected"]
+__all__ = ["check_batch", "check_space", "described", "started", "unexpected"]

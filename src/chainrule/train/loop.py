@@ -17,7 +17,7 @@ from chainrule.data.division import NAMES
 from chainrule.models.protocol import Model
 from chainrule.models.wrapping import FromFile
 from chainrule.train import checkpoints, events, folder, former, iterations, naming
-from chainrule.train.beginning import check_space
+from chainrule.train.beginning import check_batch, check_space
 from chainrule.train.callbacks import Callback
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer, write_atomic
@@ -115,6 +115,7 @@ def _recipe(
             targets.of(data.schema).check(data.schema, y, f"{data.name}, {name} split")
     iterations.check(model, settings)
     config, total = settled(iterations.defaults(model, data), settings, len(data.train))
+    check_batch(model, config)
     if config.balanced and not targets.of(data.schema).one_class:
         raise ArgumentError(
             f"balanced=true: {data.name} has no classes to take turns", remedy="leave balanced out"
@@ -200,6 +201,7 @@ def resume(
             if "epochs" in overrides:
                 merged["steps"] = None
             recipe = {**stored, "train": TrainConfig.parse(**merged).model_dump()}
+            check_batch(opened.skeleton(), TrainConfig.parse(**merged))
             if opened.checkpoints == [0] and "from" not in stored["model"]:
                 checkpoints.prune(opened.path / "checkpoints", set())  # drawn again, for whatever optimiser
             if opened.checkpoints:

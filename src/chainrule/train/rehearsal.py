@@ -6,6 +6,7 @@ from typing import Any
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train import events, iterations
+from chainrule.train.beginning import check_batch
 from chainrule.train.loop import settled
 from chainrule.train.state import initial_state
 from chainrule.train.steppers import stepper_for
@@ -21,6 +22,7 @@ def rehearse(model: Model, data: Data, **settings: Any) -> events.Estimated:
     """
     iterations.check(model, settings)
     config, total = settled(iterations.defaults(model, data), settings, len(data.train))
+    check_batch(model, config)
     stepper = stepper_for(model, config, data.train, total, most=STEPS)
     state = initial_state(model, config)
     stepper.compile(state)

@@ -157,6 +157,11 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
         """The kernel distance of the generator's batch from the data: the number that validation measures too."""
         return metrics["generator.distance"]
 
+    @property
+    def least_batch(self) -> int:
+        """As many as are judged together."""
+        return self.discriminator.pack
+
     def discriminator_move(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """The discriminator's loss on real examples and on as many generated ones, which stay as they are."""
         real, y = self._real(batch)

@@ -29,5 +29,10 @@ class Model(eqx.Module):
         """
         return 0.0
 
+    @property
+    def least_batch(self) -> int:
+        """Default: one example is enough for a step; otherwise how many a batch needs, where sets are compared."""
+        return 1
+
 
 __all__ = ["Metrics", "Model"]

@@ -127,16 +127,16 @@ class SinkhornGenerator(HasParts, HasGenerator, HasDiagnostics, HasSnapshots, Ha
             )
         ]
 
+    @property
+    def least_batch(self) -> int:
+        """Two: one example has no distribution to compare with."""
+        return 2
+
     def generator_move(
         self, batch: Batch, key: Key, progress: Scalar | float = 1.0
     ) -> tuple[Scalar, Metrics, Self]:
         """The distance of as many generated examples from these, when this share of the run's steps is done."""
         x = self._rows(batch.x)
-        if len(x) < 2:
-            raise ArgumentError(
-                f"batch={len(x)}: one example has no distribution to compare with",
-                remedy="use batch=64 or more",
-            )
         y = self._drawn(random.named(key, "noise"), len(x), x)
         eps = self._eps(x, progress)
         found = self._distance(x, y, eps, random.named(key, "directions"))

@@ -103,10 +103,11 @@ def test_the_sliced_loss_is_the_square_of_the_sliced_distance() -> None:
     np.testing.assert_allclose(line, np.square(np.sort(x[:, 0]) - np.sort(y[:, 0])).mean(), rtol=1e-5)
 
 
-def test_what_the_model_cannot_do_is_said(data: Any) -> None:
+def test_what_the_model_cannot_do_is_said(data: Any, tmp_path: Path) -> None:
     model = cr.models.build("sinkhorn-generator", data, **TOY)
-    with pytest.raises(ArgumentError, match=r"batch=1.*\n.*batch=64"):
-        fit(model, data, steps=2, batch=1)
+    with pytest.raises(ArgumentError, match=r"batch=1:.*sets of 2 examples or more\n.*batch=64"):
+        fit(model, data, runs=tmp_path / "runs", steps=2, batch=1)
+    assert not (tmp_path / "runs").exists()
     with pytest.raises(CapabilityError, match="implicit") as error:
         model.log_prob(jnp.zeros((1, 2)))
     assert "chainrule train made" in str(error.value)
