@@ -1,6 +1,5 @@
-"""Games as functions of scores, penalties, conditions, packs, rejection, alarms, and training of two players."""
+"""Penalties, conditions, packs, and training of two players; games themselves: tests/models/adversarial."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,8 @@ import chainrule as cr
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Batch, Batches
 from chainrule.data.generated.toys import modes_of
-from chainrule.models.adversarial import diagnostics
-from chainrule.models.adversarial.augmenting import CHANGES, changed
-from chainrule.models.adversarial.distance import coverage_and_precision, kernel_distance, spread
-from chainrule.models.adversarial.games import games, right_share
 from chainrule.models.adversarial.networks import packed
 from chainrule.models.adversarial.penalties import one_centred, scores_and_slopes, zero_centred
-from chainrule.models.adversarial.rejection import accepted
 from chainrule.probability.samples import mode_coverage
 from chainrule.report.gallery import groups
 from chainrule.train import fit, resume, snapshots
@@ -40,104 +34,7 @@ def batch_of(data: Any, n: int = 16) -> Batch:
     return jax.tree.map(jnp.asarray, data.train.batch(np.arange(n)))
 
 
-# ---------------------------------------------------------------------- games
-
-
-def test_the_minimax_gradient_fades_where_the_discriminator_is_sure_and_the_other_does_not() -> None:
-    scores = jnp.array([-8.0])
-    slopes = {
-        name: float(jax.grad(lambda a, game=games[name]: game.generator(a, a))(scores)[0])
-        for name in ("minimax", "non-saturating")
-    }
-    assert abs(slopes["minimax"]) == pytest.approx(3.353501e-4, rel=1e-5)
-    assert abs(slopes["non-saturating"]) == pytest.approx(0.9996646, rel=1e-6)
-    assert slopes["non-saturating"] / slopes["minimax"] == pytest.approx(2980.958, rel=1e-4)
-
-
-def test_every_game_is_the_formula_of_its_paper() -> None:
-    real, fake = np.array([0.7, -1.2, 2.0]), np.array([-0.4, 0.9, -3.0])
-
-    def softplus(x: np.ndarray) -> np.ndarray:
-        return np.log1p(np.exp(x))
-
-    expected = {
-        "minimax": (softplus(-real) + softplus(fake), -softplus(fake)),
-        "non-saturating": (softplus(-real) + softplus(fake), softplus(-fake)),
-        "least-squares": ((real - 1) ** 2 / 2 + fake**2 / 2, (fake - 1) ** 2 / 2),
-        "hinge": (np.maximum(0, 1 - real) + np.maximum(0, 1 + fake), -fake),
-        "wasserstein": (fake - real, -fake),
-        "relativistic": (softplus(fake - real), softplus(real - fake)),
-    }
-    assert set(expected) == set(games)
-    for name, (judge, maker) in expected.items():
-        game = games[name]
-        found = game.discriminator(jnp.asarray(real), jnp.asarray(fake), 1.0)
-        np.testing.assert_allclose(found, judge.mean(), rtol=1e-5)
-        np.testing.assert_allclose(
-            game.generator(jnp.asarray(real), jnp.asarray(fake)), maker.mean(), rtol=1e-5
-        )
-
-
-@pytest.mark.parametrize(("target", "expected"), [(1.0, (5 / 7, 3 / 5, 1 / 4)), (0.9, (9 / 14, 0.54, 0.225))])
-def test_the_best_discriminator_is_the_share_of_the_data_times_the_target(
-    target: float, expected: tuple[float, ...]
-) -> None:
-    p, q = np.array([0.5, 0.3, 0.2], np.float32), np.array([0.2, 0.2, 0.6], np.float32)
-
-    def loss(scores: jax.Array) -> jax.Array:
-        """Every outcome as often as it comes: a generated example that is surely told for one costs nothing."""
-        own = games["non-saturating"].discriminator
-        nothing = jnp.full(1, -1e3)
-        real = jnp.stack([own(s[None], nothing, target) for s in scores])
-        both = jnp.stack([own(s[None], s[None], target) for s in scores])
-        return (jnp.asarray(p) * real + jnp.asarray(q) * (both - real)).sum()
-
-    def step(_: int, scores: jax.Array) -> jax.Array:
-        return scores - 4.0 * jax.grad(loss)(scores)
-
-    scores = jax.jit(lambda: jax.lax.fori_loop(0, 400, step, jnp.zeros(3)))()
-    np.testing.assert_allclose(jax.nn.sigmoid(scores), expected, atol=1e-4)
-    np.testing.assert_allclose(target * p / (p + q), expected, atol=1e-6)
-
-
-def test_games_without_labels_cannot_smooth_them(data: Any) -> None:
-    with pytest.raises(ArgumentError, match="has no labels to smooth"):
-        cr.models.build("gan", data, real_target=0.9)
-    cr.models.build("gan", data, real_target=0.9, game="non-saturating", **TOY)
-
-
-# ---------------------------------------------------------------------- distances and penalties
-
-
-def test_the_kernel_distance_is_that_of_a_loop() -> None:
-    noise = np.random.default_rng(0)
-    x, y = noise.normal(size=(7, 3)), noise.normal(size=(5, 3)) + 1
-
-    def mean(of: Any, a: np.ndarray, b: np.ndarray, same: bool) -> float:
-        pairs = [(u, v) for i, u in enumerate(a) for j, v in enumerate(b) if not (same and i == j)]
-        return float(np.mean([of(np.linalg.norm(u - v)) for u, v in pairs]))
-
-    scale = mean(np.square, x, x, True) ** 0.5
-    expected = 0.0
-    for share in (1.0, 0.25, 0.0625):
-        kernel = lambda d, share=share: np.exp(-((d / (share * scale)) ** 2) / 2)  # noqa: E731
-        own = mean(kernel, x, x, True) + mean(kernel, y, y, True)
-        expected += (own / 2 - mean(kernel, x, y, False)) / 3
-    np.testing.assert_allclose(kernel_distance(jnp.asarray(x), jnp.asarray(y)), expected, rtol=1e-4)
-    np.testing.assert_allclose(spread(jnp.asarray(x)), scale, rtol=1e-4)
-
-
-def test_coverage_tells_missing_modes_and_precision_tells_stray_points() -> None:
-    noise = np.random.default_rng(0)
-    real = np.repeat([[-5.0, 0.0], [5.0, 0.0]], 50, axis=0) + 0.1 * noise.normal(size=(100, 2))
-    half = np.concatenate([real[:50], real[:50]])
-    coverage, precision = coverage_and_precision(jnp.asarray(real), jnp.asarray(half))
-    assert float(coverage) == pytest.approx(0.5)
-    assert float(precision) == 1.0
-    coverage, precision = coverage_and_precision(
-        jnp.asarray(real), jnp.asarray(real + np.array([100.0, 0.0]))
-    )
-    assert float(coverage) == float(precision) == 0.0
+# ---------------------------------------------------------------------- penalties
 
 
 def test_penalties_are_those_of_the_slopes_of_each_example(data: Any) -> None:
@@ -265,34 +162,13 @@ def test_conditions_that_are_not_there_are_asked_for() -> None:
         cr.models.build("gan", data, **TOY).sample(KEY, 2, condition=1)
 
 
-def test_augmentation_keeps_shapes_and_lets_gradients_through() -> None:
-    x = jax.random.uniform(KEY, (4, 8, 8, 3))
-    for name in CHANGES:
-        found = changed(x, (name,), KEY)
-        assert found.shape == x.shape
-        assert not np.allclose(found, x)
-        slope = jax.grad(lambda x, name=name: jnp.square(changed(x, (name,), KEY)).sum())(x)
-        assert np.asarray(slope).any()
-    with pytest.raises(ArgumentError, match="only images are augmented"):
-        cr.models.build("gan", cr.data.load("ring", n=100), changes=("cutout",))
-
-
 # ---------------------------------------------------------------------- examples
 
 
-def test_rejection_makes_draws_follow_the_ratio() -> None:
-    class Fixed:
-        game = games["non-saturating"]
-        discriminator = dataclasses.make_dataclass("Context", [("pack", int)])(1)
-
-    # Proposals are uniform on three values, and wanted in shares of 1 : 2 : 4.
-    wanted = jnp.log(jnp.array([1.0, 2.0, 4.0]))
-
-    def draw(key: jax.Array) -> jax.Array:
-        return jax.random.randint(key, (3000,), 0, 3).astype(jnp.float32)
-
-    found = np.asarray(accepted(Fixed(), draw, lambda x: wanted[x.astype(int)], KEY, 3000)).astype(int)
-    np.testing.assert_allclose(np.bincount(found) / 3000, [1 / 7, 2 / 7, 4 / 7], atol=0.03)
+def test_games_without_labels_cannot_smooth_them(data: Any) -> None:
+    with pytest.raises(ArgumentError, match="has no labels to smooth"):
+        cr.models.build("gan", data, real_target=0.9)
+    cr.models.build("gan", data, real_target=0.9, game="non-saturating", **TOY)
 
 
 def test_rejection_needs_a_game_whose_scores_are_ratios(data: Any) -> None:
@@ -313,63 +189,6 @@ def test_uniform_noise_has_the_variance_of_normal_noise(data: Any) -> None:
     z = np.asarray(cr.models.build("gan", data, base="uniform", **TOY).noise(KEY, 20_000))
     assert np.abs(z).max() <= 3**0.5
     assert z.var() == pytest.approx(1, abs=0.02)
-
-
-# ---------------------------------------------------------------------- alarms
-
-
-def history(**columns: tuple[str, list[float]]) -> dict[str, np.ndarray]:
-    """Lines a hundred steps apart."""
-    count = max(len(values) for _, values in columns.values())
-    rows: dict[str, list[Any]] = {
-        "step": [],
-        "split": [],
-        **{name.replace("__", "."): [] for name in columns},
-    }
-    for split in ("train", "val"):
-        for i in range(count):
-            rows["step"].append(100 * (i + 1))
-            rows["split"].append(split)
-            for name, (own, values) in columns.items():
-                known = own == split and i < len(values)
-                rows[name.replace("__", ".")].append(values[i] if known else np.nan)
-    return {name: np.array(values) for name, values in rows.items()}
-
-
-def named(game: str, **columns: tuple[str, list[float]]) -> list[str]:
-    return [alarm.name for alarm in diagnostics.alarms(games[game], history(**columns))]
-
-
-def test_alarms_are_raised_for_what_they_are_about_and_name_remedies() -> None:
-    right = {
-        "discriminator__real_accuracy": ("train", [1.0] * 6),
-        "discriminator__fake_accuracy": ("train", [1.0] * 6),
-    }
-    assert named("non-saturating", **right) == ["discriminator perfect"]
-    assert named("wasserstein", **right) == []
-    assert (
-        named("non-saturating", **{**right, "discriminator__fake_accuracy": ("train", [1.0] * 5 + [0.9])})
-        == []
-    )
-    assert named("minimax", generator__grad_norm=("train", [1e-7] * 3)) == ["generator without gradient"]
-    assert named("minimax", generator__grad_norm=("train", [1e-7, 1e-7, 1e-3])) == []
-    assert named("minimax", coverage=("val", [0.9, 0.4, 0.3, 0.2])) == ["collapse"]
-    assert named("minimax", generator__spread=("train", [0.05] * 3)) == ["collapse"]
-    assert named("minimax", coverage=("val", [0.2, 0.4, 0.9])) == []
-    large = {
-        "discriminator__real_high": ("train", [200.0] * 3),
-        "discriminator__fake_low": ("train", [-3.0] * 3),
-    }
-    assert named("hinge", **large) == []
-    assert named("minimax", **large) == ["scores diverging"]
-    for alarm in diagnostics.alarms(games["minimax"], history(**large, coverage=("val", [0.1] * 3))):
-        assert alarm.text.count("=") >= 2, alarm.text
-
-
-def test_pairs_are_right_where_the_real_example_has_the_higher_score() -> None:
-    real, fake = jnp.array([1.0, -2.0]), jnp.array([0.0, -1.0])
-    assert [float(s) for s in right_share(games["relativistic"], real, fake)] == [0.5, 0.5]
-    assert [float(s) for s in right_share(games["minimax"], real, fake)] == [0.5, 0.5]
 
 
 # ---------------------------------------------------------------------- a whole run
