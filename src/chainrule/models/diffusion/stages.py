@@ -1,8 +1,10 @@
 """First stages of diffusion in a space of codes, whichever codes these are: held still, or learning beside."""
 
+import abc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,10 +15,59 @@ from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import CanSample, HasOwnTraining, HasParts, HasState, Model, Scored
+from chainrule.models.protocol import (
+    CanDecode,
+    CanEncode,
+    CanSample,
+    HasOwnTraining,
+    HasParts,
+    HasPictures,
+    HasScores,
+    HasState,
+    Model,
+    Scored,
+)
 from chainrule.networks import units
 
 _SHOWN = 10
+
+
+class TwoStages(HasState, CanEncode, CanDecode, HasScores, HasPictures):
+    """A first stage with codes, and a model of these codes."""
+
+    body: eqx.AbstractVar[Model]
+    """The first stage."""
+    config: eqx.AbstractVar[Any]
+    schema: eqx.AbstractVar[Schema]
+
+    @abc.abstractmethod
+    def code_scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """What is known of the codes of each example alone, apart from what the first stage makes of them."""
+
+    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """What the first stage loses before anything is drawn, and the scores of codes alone."""
+        rebuilt = self.decode(self.encode(floating(batch.x)))
+        return {
+            "reconstruction_ceiling": ceiling(batch.x, rebuilt, self.schema),
+            **self.code_scores(batch, key),
+        }
+
+
+def first_stage_of(source: Model) -> Model:
+    """The model whose codes are learned: that of another model in two stages, or the model itself."""
+    return source.body if isinstance(source, TwoStages) else source
+
+
+def settings_of(source: Model, known_as: str) -> dict[str, Any]:
+    """Name and settings of the first stage that a trained model is, or holds."""
+    if isinstance(source, TwoStages):
+        return dict(source.config.body)
+    return {"name": known_as, **source.config.model_dump()}  # type: ignore[attr-defined]  # all have them
+
+
+def floating(x: Array) -> Array:
+    """Examples in single precision at least."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 def named(body: Any, usual: str) -> Any:
@@ -100,12 +151,16 @@ def beside(rows: Mapping[str, np.ndarray], schema: Schema) -> Sequence[Picture]:
 
 
 __all__ = [
+    "TwoStages",
     "beside",
     "ceiling",
     "check_examples",
     "check_learning",
     "check_unconditional",
+    "first_stage_of",
+    "floating",
     "named",
+    "settings_of",
     "stage_loss",
     "stage_state",
 ]

@@ -13,6 +13,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
+from chainrule.models.latent.map_bodies import MapDecoder, MapEncoder
 from chainrule.models.latent.settings import BodyConfig
 from chainrule.networks.conv_autoencoder import ConvDecoder, ConvEncoder
 from chainrule.nn import constructions, norm
@@ -64,19 +65,33 @@ class DenseDecoder(eqx.Module):
         return out.reshape(len(z), *self.shape), moved
 
 
-Encoder: TypeAlias = DenseEncoder | ConvEncoder
-Decoder: TypeAlias = DenseDecoder | ConvDecoder
+Encoder: TypeAlias = DenseEncoder | ConvEncoder | MapEncoder
+Decoder: TypeAlias = DenseDecoder | ConvDecoder | MapDecoder
 
 
 Body = TypeVar("Body", bound=Encoder | Decoder)
 
 
 def make_encoder(
-    config: BodyConfig, schema: Schema, beside: int, outputs: int, key: Key, *, normalization: str = "none"
+    config: BodyConfig,
+    schema: Schema,
+    beside: int,
+    outputs: int,
+    key: Key,
+    *,
+    normalization: str = "none",
+    latent: int | None = None,
 ) -> Encoder:
-    """From examples, and a vector of length `beside`, to vectors; normalisers follow the hidden dense layers."""
+    """From examples, and a vector of length `beside`, to vectors; normalisers follow the hidden dense layers.
+
+    `latent` are the entries of a code where the vectors are parameters of its distribution.
+    """
+    if config.body != "mlp":
+        check_pixels(f"body={config.body}", schema, "use body=mlp")
+    if config.body == "grid":
+        _check_alone(beside)
+        return MapEncoder(schema.shape, outputs, latent=latent or outputs, channels=config.channels, key=key)
     if config.body == "conv":
-        check_pixels("body=conv", schema, "use body=mlp")
         return ConvEncoder(schema.shape, outputs, channels=config.channels, beside=beside, key=key)
     sizes = [schema.dimensions + beside, *[config.width] * config.depth, outputs]
     return DenseEncoder(_dense(sizes, config.activation, normalization, key))
@@ -96,14 +111,20 @@ def make_decoder(
     Without a distribution it is one number for every entry.
     """
     numbers = 1 if output is None else output.parameter_count
-    if config.body == "conv":
-        conv = ConvDecoder(inputs, schema.shape, numbers, channels=config.channels, key=key)
+    if config.body != "mlp":
+        made = MapDecoder if config.body == "grid" else ConvDecoder
+        conv = made(inputs, schema.shape, numbers, channels=config.channels, key=key)
         return conv if output is None else begun(conv, lambda decoder: decoder.exit, output)
     sizes = [inputs, *[config.width] * config.depth, schema.dimensions * numbers]
     network = _dense(sizes, config.activation, normalization, key)
     if output is not None:
         network = begun(network, lambda network: network.layers[-1], output)
     return DenseDecoder(network, (*schema.shape, numbers))
+
+
+def map_of(encoder: Encoder) -> tuple[int, int, int] | None:
+    """Rows, columns and channels of the codes of an encoder; none where they are no maps."""
+    return encoder.code_map if isinstance(encoder, MapEncoder) else None
 
 
 def advance(body: Body, x: Array, key: Key) -> tuple[Array, Body]:
@@ -139,6 +160,14 @@ def check_pixels(setting: str, schema: Schema, remedy: str) -> None:
     if not kinds.of(schema).spatial:
         raise ArgumentError(
             f"{setting}: {schema.kind} data have no rows and columns of pixels", remedy=remedy
+        )
+
+
+def _check_alone(beside: int) -> None:
+    """Raise where a condition would stand beside a map."""
+    if beside:
+        raise ArgumentError(
+            "body=grid: conditions come as one vector, which has no place in a map", remedy="use body=conv"
         )
 
 
@@ -178,4 +207,5 @@ __all__ = [
     "coarsened",
     "make_decoder",
     "make_encoder",
+    "map_of",
 ]

@@ -8,7 +8,7 @@ Which levels know of which, and in what order they are inferred, is for the hier
 import abc
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import equinox as eqx
 import jax
@@ -45,6 +45,10 @@ LevelsFixed = Annotated[
 
 class HierarchicalConfig(EntryConfig, BodyConfig, RateSettings, abc.ABC):
     """Settings of all models whose code has levels."""
+
+    body: Literal["mlp", "conv"] = Field(
+        "mlp", description="encoder and decoder: dense layers, or residual convolutions for images"
+    )
 
 
 class Hierarchical(Coded, WeighsRate, HasLevels):

@@ -92,7 +92,7 @@ class LatentNetworks(eqx.Module):
         beside = 0 if read is None else _CONDITION
         numbers = self.posterior.parameter_count
         linear = config.body == "mlp" and config.depth == 0
-        self.encoder = make_encoder(config, schema, beside, size if linear else numbers, keys[2])
+        self.encoder = make_encoder(config, schema, beside, size if linear else numbers, keys[2], latent=size)
         self.spread = jnp.zeros(numbers - size) if linear else None
         self.decoder = make_decoder(config, size + beside, schema, self.output, keys[3])
         self.prior = self.mixture = self.context = None

@@ -29,8 +29,10 @@ class EntryConfig(Config, abc.ABC):
 class BodyConfig(Config, abc.ABC):
     """The networks between examples and codes."""
 
-    body: Literal["mlp", "conv"] = Field(
-        "mlp", description="encoder and decoder: dense layers, or residual convolutions for images"
+    body: Literal["mlp", "conv", "grid"] = Field(
+        "mlp",
+        description="encoder and decoder: dense layers; residual convolutions for images; grid: convolutions alone, "
+        "whose code is a map, its entries spread over the cells of the coarsest resolution",
     )
     width: int = Field(256, ge=1, description="mlp: units of each hidden layer")
     depth: int = Field(

@@ -21,6 +21,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.latent import latent_pictures
+from chainrule.models.latent.bodies import map_of
 from chainrule.models.latent.coded import AT_ONCE, Coded
 from chainrule.models.latent.hyperspherical import HypersphericalPosterior
 from chainrule.models.latent.networks import Given, LatentNetworks
@@ -125,6 +126,11 @@ class Variational(Coded, HasPosterior):
         return self.entry_log_likelihood(x, known) - self.entry_log_likelihood(x, hidden)
 
     # ------------------------------------------------------------------ codes
+
+    @property
+    def code_map(self) -> tuple[int, int, int] | None:
+        """That of the encoder."""
+        return map_of(self.networks.encoder)
 
     def encode(
         self, x: Array, *, condition: Any = None, key: Key | None = None

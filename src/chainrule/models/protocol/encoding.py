@@ -13,6 +13,11 @@ class CanEncode(Model):
     def encode(self, x: Array) -> Array:
         """A code for each example."""
 
+    @property
+    def code_map(self) -> tuple[int, int, int] | None:
+        """Default: a code is no map; otherwise the rows, columns and channels that its entries are, in this order."""
+        return None
+
 
 class HasJointSpace(CanEncode):
     """Maps examples and their targets to vectors of length one in the same space."""

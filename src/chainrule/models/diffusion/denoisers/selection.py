@@ -47,7 +47,7 @@ def network_denoiser(
     """
     name = resolved(name, schema)
     check_choice("network", "denoiser", name, tuple(_MAKE))
-    if name != "mlp" and not kinds.of(schema).spatial:
+    if name != "mlp" and len(schema.shape) != 3:  # rows, columns and channels
         raise ArgumentError(f"denoiser={name}: these are {schema.kind} data", remedy="use denoiser=mlp")
     own: dict[str, Any] = {"fourier": fourier, "pad": pad} if name == "unet" else {}
     own |= {"read": read, "inject": inject}

@@ -7,10 +7,10 @@ from chainrule.models.diffusion.latent_diffusion.model import (
     LatentDiffusionConfig,
     adopts,
     build,
-    first_stage_of,
 )
 from chainrule.models.diffusion.latent_diffusion.starting import with_measured_codes
 from chainrule.models.diffusion.latent_diffusion.unit_codes import UnitCodes
+from chainrule.models.diffusion.stages import first_stage_of
 from chainrule.models.protocol import Entry
 
 entry = Entry(

@@ -29,13 +29,14 @@ def pictures(model: "LatentModel", data: Data, key: Key) -> Sequence[Picture]:
     batch = part.batch(np.arange(min(_CODES, len(part))))
     x, codes = jnp.asarray(batch.x), _encoded(model, jnp.asarray(batch.x))
     y = None if batch.y is None or not model.conditional else np.asarray(batch.y)
-    drawn = model.diffusion.sample(key, len(x), condition=y)
+    drawn = model.draw_codes(key, len(x), condition=y)
     rows = {"held out": x, "rebuilt": _decoded(model, codes), "new": _decoded(model, drawn)}
     found: list[Picture] = [*beside({name: np.asarray(row) for name, row in rows.items()}, data.schema)]
     if codes.shape[1] > 1:
         found.append(in_the_plane(np.asarray(codes), np.asarray(drawn), _how(model)))
     for_errors = jax.random.fold_in(key, 1)
-    return [*found, error_by_level(model.diffusion, codes, for_errors, f"{len(x)} {whose} examples")]
+    named = f"{len(x)} {whose} examples"
+    return [*found, error_by_level(model.diffusion, model.arranged(codes), for_errors, named)]
 
 
 @eqx.filter_jit

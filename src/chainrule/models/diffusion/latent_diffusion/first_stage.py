@@ -43,6 +43,12 @@ def code_shape(body: Model, schema: Schema) -> tuple[int, ...]:
     return tuple(eqx.filter_eval_shape(lambda body, x: body.encode(x), body, one).shape[1:])
 
 
+def arrangement(body: Model, schema: Schema) -> tuple[int, ...]:
+    """How the entries of a code are arranged: the shape of a map where a code is one, otherwise that of the code."""
+    assert isinstance(body, CanEncode)
+    return body.code_map or code_shape(body, schema)
+
+
 def check_shape(found: tuple[int, ...], wanted: tuple[int, ...] | None) -> None:
     """Raise where the codes of a first stage are not of the shape that was asked for.
 
@@ -86,6 +92,7 @@ def examples_of(body: Model, codes: Float[Array, "batch size"], shape: tuple[int
 
 
 __all__ = [
+    "arrangement",
     "check_first_stage",
     "check_shape",
     "code_shape",

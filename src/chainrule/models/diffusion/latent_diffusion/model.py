@@ -32,6 +32,7 @@ from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.diffusion import Diffusion, DiffusionConfig
 from chainrule.models.diffusion.latent_diffusion import code_pictures
 from chainrule.models.diffusion.latent_diffusion.first_stage import (
+    arrangement,
     check_first_stage,
     check_shape,
     code_shape,
@@ -43,14 +44,10 @@ from chainrule.models.diffusion.latent_diffusion.first_stage import (
 from chainrule.models.diffusion.latent_diffusion.unit_codes import UnitCodes
 from chainrule.models.protocol import (
     Bounded,
-    CanDecode,
     CanEncode,
     HasBound,
     HasBoundParts,
-    HasPictures,
     HasSampleCaption,
-    HasScores,
-    HasState,
     Metrics,
     Model,
     OptionGroup,
@@ -75,7 +72,9 @@ class LatentDiffusionConfig(DenoiserConfig):
         False, description="the first stage stays as it is: what from=RUN chooses; otherwise both learn"
     )
     code_shape: tuple[int, ...] | None = Field(
-        None, description="shape of a code; none: that of the first stage. from=RUN keeps to that of the run"
+        None,
+        description="shape of a code, or of the map that it is; none: that of the first stage. from=RUN keeps to that "
+        "of the run",
     )
     example_shape: tuple[int, ...] | None = Field(
         None,
@@ -99,14 +98,15 @@ class LatentDiffusionConfig(DenoiserConfig):
         del schema
         return self.denoiser
 
-    @property
-    def diffusion(self) -> DiffusionConfig:
-        """The settings of the diffusion of codes."""
+    def diffusion_of(self, codes: Schema) -> DiffusionConfig:
+        """The settings of the diffusion of codes: maps have a U-Net, padded where sides are odd, by default."""
         shared = {name: getattr(self, name) for name in DenoiserConfig.model_fields}
+        if len(codes.shape) > 1:
+            shared |= {"pad": True, "denoiser": "unet" if self.denoiser == "auto" else self.denoiser}
         return DiffusionConfig(**shared, target=self.target, noise=self.noise)
 
 
-class LatentModel(HasState, HasSampleCaption, HasScores, HasPictures, CanEncode, CanDecode):
+class LatentModel(stages.TwoStages, HasSampleCaption):
     """A first stage, the moments of its codes, and a diffusion model of them."""
 
     body: eqx.AbstractVar[Model]
@@ -122,15 +122,27 @@ class LatentModel(HasState, HasSampleCaption, HasScores, HasPictures, CanEncode,
         if not config.frozen:
             stages.check_learning(body, known_as, "latent-diffusion")
         self.config, self.schema, self.body = config, schema, body
-        check_shape(self.code_shape, config.code_shape)
+        check_shape(arrangement(body, schema), config.code_shape)
         size = math.prod(self.code_shape)
-        self.unit = UnitCodes(jnp.zeros(size), jnp.ones(size))
-        self.diffusion = Diffusion(config.diffusion, codes_schema(schema, size), key)
+        cells = self.code_map
+        self.unit = UnitCodes(jnp.zeros(size), jnp.ones(size), None if cells is None else cells[-1])
+        codes = codes_schema(schema, cells or (size,))
+        self.diffusion = Diffusion(config.diffusion_of(codes), codes, key)
 
     @property
     def code_shape(self) -> tuple[int, ...]:
         """The shape of a code of the first stage."""
         return code_shape(self.body, self.schema)
+
+    @property
+    def code_map(self) -> tuple[int, int, int] | None:
+        """As the entries of a code of the first stage are arranged."""
+        assert isinstance(self.body, CanEncode)
+        return self.body.code_map
+
+    def arranged(self, codes: Float[Array, "batch size"]) -> Float[Array, "batch ..."]:
+        """Codes of unit deviation as diffusion sees them: vectors, or maps."""
+        return codes.reshape(len(codes), *self.diffusion.schema.shape)
 
     # ------------------------------------------------------------------ training
 
@@ -146,8 +158,9 @@ class LatentModel(HasState, HasSampleCaption, HasScores, HasPictures, CanEncode,
         """The loss of diffusion on codes that do not learn from it, and that of a first stage that is not frozen."""
         for_codes, for_noise, for_body = jax.random.split(key, 3)
         still = jax.lax.stop_gradient(eqx.nn.inference_mode(self.body))
-        codes = codes_of(still, _floating(batch.x), for_codes)
-        loss, metrics = self.diffusion.loss(Batch(self.unit.scaled(codes), batch.y), for_noise)
+        codes = codes_of(still, stages.floating(batch.x), for_codes)
+        seen = Batch(self.arranged(self.unit.scaled(codes)), batch.y)
+        loss, metrics = self.diffusion.loss(seen, for_noise)
         if self.config.frozen:
             return loss, metrics, self
         first, body = stages.stage_loss(self.body, batch, for_body)
@@ -169,9 +182,13 @@ class LatentModel(HasState, HasSampleCaption, HasScores, HasPictures, CanEncode,
                 "classifier: it judges examples, and these are drawn as codes",
                 remedy="lead by the network itself: guidance=2",
             )
-        codes = self.diffusion.sample(key, n, **options)
+        codes = self.draw_codes(key, n, **options)
         parts = [codes[first : first + _AT_ONCE] for first in range(0, n, _AT_ONCE)]
         return jnp.concatenate([_decoded(self, part) for part in parts])
+
+    def draw_codes(self, key: Key, n: int, **options: Any) -> Float[Array, "n size"]:
+        """`n` new codes of unit deviation, each as one vector; the options are those of diffusion."""
+        return self.diffusion.sample(key, n, **options).reshape(n, -1)
 
     def sample_caption(self, **options: Any) -> str:
         """As diffusion says it, of codes."""
@@ -189,7 +206,7 @@ class LatentModel(HasState, HasSampleCaption, HasScores, HasPictures, CanEncode,
 
     def encode(self, x: Array) -> Float[Array, "batch size"]:
         """The code of each example, of unit deviation."""
-        return self.unit.scaled(codes_of(eqx.nn.inference_mode(self.body), _floating(x)))
+        return self.unit.scaled(codes_of(eqx.nn.inference_mode(self.body), stages.floating(x)))
 
     def decode(self, z: Array) -> Array:
         """The example of each such code."""
@@ -197,18 +214,14 @@ class LatentModel(HasState, HasSampleCaption, HasScores, HasPictures, CanEncode,
 
     # ------------------------------------------------------------------ judged and shown
 
-    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
-        """What the first stage loses before anything is drawn, and the bound of diffusion on codes alone."""
-        rebuilt = self.decode(self.encode(batch.x))
+    def code_scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """The bound of diffusion on codes alone."""
         for_codes, for_bound = jax.random.split(key)
-        codes = codes_of(eqx.nn.inference_mode(self.body), _floating(batch.x), for_codes)
-        given = batch.y if self.conditional else None
-        nats = -self.diffusion.bound(Batch(self.unit.scaled(codes), given), for_bound).elbo
+        codes = codes_of(eqx.nn.inference_mode(self.body), stages.floating(batch.x), for_codes)
+        seen = Batch(self.arranged(self.unit.scaled(codes)), batch.y if self.conditional else None)
+        nats = -self.diffusion.bound(seen, for_bound).elbo
         numbers = f"{self.diffusion.schema.dimensions} numbers"
-        return {
-            "reconstruction_ceiling": stages.ceiling(batch.x, rebuilt, self.schema),
-            "latent_bound": Scored(nats, f"nats of a code of {numbers}, no likelihood of the data"),
-        }
+        return {"latent_bound": Scored(nats, f"nats of a code of {numbers}, no likelihood of the data")}
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Held-out examples, what the first stage makes of them, new ones; codes, and errors at each noise level."""
@@ -249,9 +262,9 @@ class BoundedLatentDiffusion(LatentModel, HasBoundParts):
     def bound(self, batch: Batch, key: Key) -> Bounded:
         """The bound of each example; `latent` is what its code costs under diffusion, the rest its reconstruction."""
         for_codes, for_bound = jax.random.split(key)
-        found = drawn(eqx.nn.inference_mode(self.body), _floating(batch.x), for_codes)
+        found = drawn(eqx.nn.inference_mode(self.body), stages.floating(batch.x), for_codes)
         assert found is not None
-        codes = self.unit.scaled(found.code.reshape(len(batch.x), -1))
+        codes = self.arranged(self.unit.scaled(found.code.reshape(len(batch.x), -1)))
         prior = self.diffusion.bound(Batch(codes, batch.y if self.conditional else None), for_bound)
 
         def cost(log_prior: Array) -> Array:
@@ -267,17 +280,13 @@ def _decoded(model: LatentModel, codes: Array) -> Array:
     return model.decode(codes)
 
 
-def _floating(x: Array) -> Array:
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+def codes_schema(schema: Schema, shape: tuple[int, ...]) -> Schema:
+    """Of codes as points of a space of their own, or maps of them, beside the same targets as the examples.
 
-
-def codes_schema(schema: Schema, size: int) -> Schema:
-    """Of codes as points of a space of their own, beside the same targets as the examples.
-
-    >>> codes_schema(Schema("image", (8, 8, 1), levels=17), 4)
+    >>> codes_schema(Schema("image", (8, 8, 1), levels=17), (4,))
     Schema(kind='points', shape=(4,), ...levels=0...)
     """
-    return dataclasses.replace(schema, kind="points", shape=(size,), levels=0, columns=())
+    return dataclasses.replace(schema, kind="points", shape=shape, levels=0, columns=())
 
 
 def build(
@@ -292,20 +301,11 @@ def build(
 
 def adopts(source: Model, known_as: str) -> dict[str, Any]:
     """The settings of a diffusion of the codes of a trained model, or of the first stage of another diffusion."""
-    stage = first_stage_of(source)
-    if isinstance(source, LatentModel):
-        settings = dict(source.config.body)
-    else:
-        check_first_stage(stage, known_as)
-        settings = {"name": known_as, **source.config.model_dump()}  # type: ignore[attr-defined]  # all have them
+    stage, settings = stages.first_stage_of(source), stages.settings_of(source, known_as)
+    check_first_stage(stage, settings["name"])
     schema: Schema = stage.schema  # type: ignore[attr-defined]  # every registered model has one
-    shapes = {"code_shape": code_shape(stage, schema), "example_shape": schema.shape}
+    shapes = {"code_shape": arrangement(stage, schema), "example_shape": schema.shape}
     return {"body": settings, "frozen": True, **shapes}
-
-
-def first_stage_of(source: Model) -> Model:
-    """The model whose codes are diffused."""
-    return source.body if isinstance(source, LatentModel) else source
 
 
 __all__ = [
@@ -316,5 +316,4 @@ __all__ = [
     "adopts",
     "build",
     "codes_schema",
-    "first_stage_of",
 ]

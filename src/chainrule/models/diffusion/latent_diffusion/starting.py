@@ -27,7 +27,7 @@ def with_measured_codes(model: LatentModel, data: Data) -> LatentModel:
         x = jnp.asarray(data.train.batch(chosen).x, jnp.float32)
         codes = _codes(body, x, jax.random.fold_in(jax.random.key(0), number))
         found.append(codes[: len(few) - first])
-    measured = UnitCodes.of(jnp.concatenate(found))
+    measured = UnitCodes.of(jnp.concatenate(found), model.unit.channels)
     return eqx.tree_at(lambda model: model.unit, model, measured)
 
 

@@ -14,9 +14,11 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Scatter
 from chainrule.data import Batch, Data, Schema
+from chainrule.models.diffusion.denoisers.learned import NetworkDenoiser
 from chainrule.models.diffusion.latent_diffusion import BoundedLatentDiffusion, LatentDiffusion, UnitCodes
 from chainrule.models.diffusion.latent_diffusion.first_stage import check_first_stage
 from chainrule.models.protocol import CanDecode, CanEncode, HasCodebook, Model
+from chainrule.networks.unet import UNet
 
 KEY = jax.random.key(0)
 SMALL = {"width": 8, "depth": 1}
@@ -248,3 +250,71 @@ def test_every_model_that_encodes_and_decodes_alone_is_a_first_stage() -> None:
         check_first_stage(body, name)
         fit.append(name)
     assert {"vae", "iwae", "autoencoder", "hvae"} <= set(fit)
+
+
+# ---------------------------------------------------------------------- codes that are maps
+
+MAPS = {"latent": 32, "body": "grid", "channels": (4, 4)}
+
+
+@pytest.fixture(scope="module")
+def digits() -> Data:
+    """Images of the shape of digits; there is nothing to learn from them."""
+    noise = np.random.default_rng(0)
+    return cr.data.from_arrays(
+        noise.integers(0, 17, (60, 8, 8, 1)), noise.integers(0, 3, 60), kind="image", levels=17
+    )
+
+
+@pytest.fixture(scope="module")
+def of_maps(digits: Data) -> BoundedLatentDiffusion:
+    found = models.begin(
+        "latent-diffusion", moved(models.build("vae", digits, **MAPS), 0.05), digits, **SMALL
+    )
+    assert isinstance(found, BoundedLatentDiffusion)
+    return found
+
+
+def test_codes_that_are_maps_are_diffused_as_maps(of_maps: BoundedLatentDiffusion, digits: Data) -> None:
+    assert of_maps.config.code_shape == of_maps.code_map == of_maps.diffusion.schema.shape == (4, 4, 2)
+    assert isinstance(of_maps.diffusion.denoiser, NetworkDenoiser)
+    assert isinstance(of_maps.diffusion.denoiser.body, UNet)
+    x = jnp.asarray(digits.val.x[:3])
+    seen = eqx.filter_jit(lambda model: model.arranged(model.encode(x)))(of_maps)
+    assert seen.shape == (3, 4, 4, 2)
+    drawn = of_maps.sample(KEY, 2, condition=1, steps=2)
+    assert drawn.shape == (2, 8, 8, 1)
+
+
+def test_the_cells_of_a_map_have_the_same_moments(of_maps: BoundedLatentDiffusion) -> None:
+    mean, deviation = (np.asarray(row).reshape(16, 2) for row in (of_maps.unit.mean, of_maps.unit.deviation))
+    assert np.ptp(mean, axis=0).max() == np.ptp(deviation, axis=0).max() == 0
+    codes = np.random.default_rng(0).normal([3.0, -1.0], [2.0, 0.5], (50, 4, 2)).reshape(50, 8)
+    unit = UnitCodes.of(jnp.asarray(codes), 2)
+    np.testing.assert_allclose(unit.mean, np.tile(codes.reshape(-1, 2).mean(axis=0), 4), rtol=1e-5)
+    np.testing.assert_allclose(unit.variance, np.tile(codes.reshape(-1, 2).var(axis=0), 4), rtol=1e-5)
+    assert UnitCodes.moved(unit, jnp.asarray(codes)).channels == 2
+
+
+def test_the_bound_of_maps_is_that_of_the_same_entries(of_maps: BoundedLatentDiffusion, digits: Data) -> None:
+    x, y = jnp.asarray(digits.val.x[:3]), jnp.asarray(digits.val.y[:3])
+
+    @eqx.filter_jit
+    def both(model: BoundedLatentDiffusion) -> tuple:
+        for_codes, for_bound = jax.random.split(KEY)
+        drawn = model.body.draw_code(Batch(x), for_codes)  # type: ignore[attr-defined]
+        unit = (drawn.code - model.unit.mean[None]) / model.unit.deviation[None]
+        prior = model.diffusion.bound(Batch(unit.reshape(3, 4, 4, 2), y), for_bound).elbo
+        by_hand = drawn.log_likelihood + prior - jnp.log(model.unit.deviation).sum() - drawn.log_posterior
+        return by_hand, model.bound(Batch(x, y), KEY).elbo
+
+    np.testing.assert_allclose(*both(of_maps), rtol=1e-4)
+
+
+def test_maps_of_another_shape_are_refused_with_both_shapes(
+    of_maps: BoundedLatentDiffusion, digits: Data
+) -> None:
+    with pytest.raises(
+        ArgumentError, match=r"code_shape=\(4, 4, 2\): the codes .* have the shape \(8, 8, 2\)"
+    ):
+        models.begin("latent-diffusion", of_maps, digits, body={"channels": (4,), "latent": 128}, **SMALL)

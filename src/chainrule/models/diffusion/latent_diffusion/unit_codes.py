@@ -1,4 +1,4 @@
-"""Codes shifted and scaled to mean 0 and deviation 1, entry by entry, and the way back."""
+"""Codes shifted and scaled to mean 0 and deviation 1, entry by entry or channel by channel of maps, and back."""
 
 from typing import Self, final
 
@@ -26,11 +26,18 @@ class UnitCodes(eqx.Module):
 
     mean: Float[Array, " size"]
     variance: Float[Array, " size"]
+    channels: int | None = eqx.field(static=True, default=None)
+    """Codes that are maps: entries of a cell; the cells of a map have the same moments. None: every entry its own."""
 
     @classmethod
-    def of(cls, codes: _Codes) -> Self:
+    def of(cls, codes: _Codes, channels: int | None = None) -> Self:
         """Those of some codes."""
-        return cls(codes.mean(axis=0), codes.var(axis=0))
+        size = codes.shape[1]
+        rows = codes.reshape(-1, channels or size)
+        mean, variance = (
+            jnp.tile(found, size // len(found)) for found in (rows.mean(axis=0), rows.var(axis=0))
+        )
+        return cls(mean, variance, channels)
 
     @property
     def deviation(self) -> Float[Array, " size"]:
@@ -53,11 +60,13 @@ class UnitCodes(eqx.Module):
 
     def moved(self, codes: _Codes) -> "UnitCodes":
         """Moved a little towards the moments of these codes."""
-        fresh = UnitCodes.of(codes)
+        fresh = UnitCodes.of(codes, self.channels)
         spread = fresh.variance + (1 - _DECAY) * jnp.square(fresh.mean - self.mean)
-        return UnitCodes(
-            _DECAY * self.mean + (1 - _DECAY) * fresh.mean, _DECAY * self.variance + (1 - _DECAY) * spread
+        mean, variance = (
+            _DECAY * old + (1 - _DECAY) * new
+            for old, new in ((self.mean, fresh.mean), (self.variance, spread))
         )
+        return UnitCodes(mean, variance, self.channels)
 
 
 __all__ = ["UnitCodes"]

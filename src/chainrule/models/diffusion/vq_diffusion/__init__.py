@@ -1,12 +1,12 @@
 """Diffusion of the codes of a codebook."""
 
+from chainrule.models.diffusion.stages import first_stage_of
 from chainrule.models.diffusion.vq_diffusion.chains import CHAINS, AbsorbingChain, TokenChain, UniformChain
 from chainrule.models.diffusion.vq_diffusion.model import (
     BoundedVQDiffusion,
     VQDiffusion,
     adopts,
     build,
-    first_stage_of,
 )
 from chainrule.models.diffusion.vq_diffusion.network import TokenDenoiser
 from chainrule.models.diffusion.vq_diffusion.settings import VQDiffusionConfig

@@ -36,9 +36,6 @@ from chainrule.models.protocol import (
     HasBound,
     HasBoundParts,
     HasCodebook,
-    HasPictures,
-    HasScores,
-    HasState,
     Metrics,
     Model,
     Scored,
@@ -53,7 +50,7 @@ _DRAWS = 8
 """Times at which one example is looked at for one estimate of the bound, spread evenly."""
 
 
-class TokenModel(HasState, CanSample, HasCodebook, HasScores, HasPictures):
+class TokenModel(stages.TwoStages, CanSample, HasCodebook):
     """A first stage with a codebook, a chain over its codes, and a network that walks it back."""
 
     body: eqx.AbstractVar[Model]
@@ -249,19 +246,17 @@ class TokenModel(HasState, CanSample, HasCodebook, HasScores, HasPictures):
 
     def tokens(self, x: Array) -> Int[Array, "batch locations"]:
         """The codes of each example in a row."""
-        found = self.encode_indices(x.astype(jnp.promote_types(x.dtype, jnp.float32)))
+        found = self.encode_indices(stages.floating(x))
         return found.reshape(len(x), -1).astype(jnp.int32)
 
     # ------------------------------------------------------------------ judged and shown
 
-    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
-        """What the first stage loses before anything is drawn, and the bound of its codes alone."""
+    def code_scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """The bound of the codes alone, in bits of each."""
         clean = self.tokens(batch.x)
-        rebuilt = self.decode_indices(clean.reshape(len(clean), *self.code_shape))
         bits = 1 / (clean.shape[1] * math.log(2))
         found = {
-            "reconstruction_ceiling": stages.ceiling(batch.x, rebuilt, self.schema),
-            "bits_per_code": Scored(bits * self.code_nats(clean, key), "bound, of codes and not of the data"),
+            "bits_per_code": Scored(bits * self.code_nats(clean, key), "bound, of codes and not of the data")
         }
         if self.conditional and batch.y is not None:
             given = bits * self.code_nats(clean, key, batch.y)
@@ -335,18 +330,10 @@ def build(
 
 def adopts(source: Model, known_as: str) -> dict[str, Any]:
     """The settings of a diffusion of the codes of a trained model, or of the first stage of another diffusion."""
-    if isinstance(source, TokenModel):
-        settings = dict(source.config.body)
-    else:
-        check_first_stage(source, known_as)
-        settings = {"name": known_as, **source.config.model_dump()}  # type: ignore[attr-defined]  # all have them
-    shape = source.schema.shape  # type: ignore[attr-defined]  # every registered model has one
+    stage, settings = stages.first_stage_of(source), stages.settings_of(source, known_as)
+    check_first_stage(stage, settings["name"])
+    shape = stage.schema.shape  # type: ignore[attr-defined]  # every registered model has one
     return {"body": settings, "frozen": True, "example_shape": shape}
-
-
-def first_stage_of(source: Model) -> Model:
-    """The model whose codes are diffused."""
-    return source.body if isinstance(source, TokenModel) else source
 
 
 __all__ = [
@@ -356,5 +343,4 @@ __all__ = [
     "VQDiffusionConfig",
     "adopts",
     "build",
-    "first_stage_of",
 ]

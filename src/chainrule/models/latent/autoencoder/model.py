@@ -29,6 +29,7 @@ from chainrule.models.latent.bodies import (
     coarsened,
     make_decoder,
     make_encoder,
+    map_of,
 )
 from chainrule.models.latent.settings import BodyConfig, EntryConfig
 from chainrule.models.protocol import CanDecode, CanEncode, HasPictures, HasScores, HasState, Metrics, Scored
@@ -126,6 +127,11 @@ class Autoencoder(HasState, CanEncode, CanDecode, HasScores, HasPictures):
         """The running statistics of normalisers."""
         return running_statistics(self)
 
+    @property
+    def code_map(self) -> tuple[int, int, int] | None:
+        """That of the encoder."""
+        return map_of(self.encoder)
+
     def encode(self, x: Array) -> Float[Array, "batch size"]:
         """The code of each example; normalisers use their running statistics."""
         return activation(self.config.code_activation)(self.encoder(self._seen(x)))
@@ -190,9 +196,9 @@ def _check(config: AutoencoderConfig, schema: Schema) -> None:
         )
     if config.coarse > 1:
         check_pixels(f"coarse={config.coarse}", schema, "leave coarse out")
-    if config.normalization != "none" and config.body == "conv":
+    if config.normalization != "none" and config.body != "mlp":
         raise ArgumentError(
-            f"normalization={config.normalization}: body=conv normalises groups of channels as it is",
+            f"normalization={config.normalization}: body={config.body} normalises groups of channels as it is",
             remedy="leave normalization out, or use body=mlp",
         )
     if config.normalization == "batch" and config.contractive:
