@@ -31,6 +31,7 @@ from chainrule.networks.flows.synthesisers import (
 
 DRAWS, EXAMPLES, TOLD = 100, 3, 2
 SMALL = {"width": 6, "blocks": 1, "condition": TOLD}
+LINEAR = {"width": 0, "condition": TOLD}
 Make = Callable[[int, Key], Bijection]
 
 
@@ -57,6 +58,7 @@ ANY: dict[str, Make] = {
     "affine autoregressive": lambda d, k: Autoregressive(d, AffineSynthesiser(2.0), key=k, **SMALL),
     "gated autoregressive": lambda d, k: Autoregressive(d, GatedSynthesiser(), key=k, **SMALL),
     "masked spline": lambda d, k: masked_autoregressive(d, SplineSynthesiser(4), key=k, **SMALL),
+    "linear autoregressive": lambda d, k: Autoregressive(d, AffineSynthesiser(2.0), key=k, **LINEAR),
     "chain": lambda d, k: Frozen(BijectionChain([Permutation.reversal(d), Reshaped(Triangular(d), (d,))])),
 }
 SEVERAL: dict[str, Make] = {

@@ -21,7 +21,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.autoregressive import vector_pictures
 from chainrule.models.autoregressive.conditionals import Conditionals, Drawing, EnsembleConfig
-from chainrule.models.autoregressive.flow import AutoregressiveFlow
+from chainrule.models.autoregressive.flow import gaussian_flow
 from chainrule.models.protocol import (
     CanSample,
     Config,
@@ -36,6 +36,7 @@ from chainrule.models.protocol import (
     read_options,
 )
 from chainrule.networks.conditions import class_numbers
+from chainrule.networks.flows.base import Bijection
 
 
 @final
@@ -159,9 +160,9 @@ class VectorModel(CanSample, HasLogProb, HasScores, HasPictures):
             means = (likely * self._for_each_class(self._means, ordered)).sum(axis=0)
         return _restored(means, self.orders[0]).reshape(x.shape)
 
-    def as_flow(self) -> AutoregressiveFlow:
-        """The same density as an invertible map from Gaussian noise, where conditionals are single Gaussians."""
-        return AutoregressiveFlow.of(self.members, self.orders)
+    def as_flow(self) -> Bijection:
+        """The same density as an invertible map of flat vectors from Gaussian noise, for single Gaussians."""
+        return gaussian_flow(self.members, self.orders)
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """For images completions, expected pixels and the order; for every kind of data where the nats go."""

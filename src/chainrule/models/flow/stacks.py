@@ -4,16 +4,19 @@ import abc
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+import jax
 from pydantic import Field
 
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
-from chainrule.models.flow.settings import FlowConfig
+from chainrule.models.flow.flow_model import FlowModel
+from chainrule.models.flow.settings import FlowConfig, base_distribution, condition_features, encoder
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.chain import BijectionChain, Reshaped
 from chainrule.networks.flows.linear import LULinear, Permutation
 from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
 from chainrule.networks.flows.stacked import StackedLayers
+from chainrule.networks.flows.synthesisers import Synthesiser
 
 FEW = 100_000
 """With fewer numbers to learn from than this, narrower networks do as well and learn faster."""
@@ -41,8 +44,9 @@ class AutoregressiveConfig(StackConfig, abc.ABC):
     layers: int = Field(5, ge=1, le=100, description="autoregressive layers")
     width: int = Field(
         256,
-        ge=1,
-        description="units of each masked layer; 64 where training examples have fewer than 100,000 numbers",
+        ge=0,
+        description="units of each masked layer; 64 where training examples have fewer than 100,000 numbers. 0: no "
+        "hidden units, so that parameters are linear in the entries before",
     )
     blocks: int = Field(2, ge=0, le=100, description="residual blocks of two masked layers in each network")
     mixing: Literal["reverse", "random", "lu"] = Field(
@@ -61,10 +65,49 @@ def narrow(config: Any, schema: Schema, count: int | None) -> Mapping[str, Any]:
     return {"width": 64} if count is not None and count * schema.dimensions < FEW else {}
 
 
-def repeated(
+def stacked_flow(
+    config: StackConfig, schema: Schema, depth: int, make: Callable[[Key], list[Bijection]], key: Key
+) -> FlowModel:
+    """A flow of so many times the layers that `make` gives, with the base and the conditions of the settings."""
+    for_layers, for_base, for_condition = jax.random.split(key, 3)
+    return FlowModel(
+        _repeated(config, schema, depth, make, for_layers),
+        base_distribution(config, schema, for_base),
+        encoder(config, schema, for_condition),
+        config,
+        schema,
+    )
+
+
+def autoregressive_flow(
+    config: AutoregressiveConfig,
+    schema: Schema,
+    layer: Callable[..., Bijection],
+    synthesiser: Synthesiser,
+    key: Key,
+) -> FlowModel:
+    """A flow of `layer`s of one kind, `Autoregressive` or `masked_autoregressive`, in which entries are mixed."""
+    size = schema.dimensions
+
+    def layers(k: Key) -> list[Bijection]:
+        for_network, for_mixing = jax.random.split(k)
+        made = layer(
+            size,
+            synthesiser,
+            width=config.width,
+            blocks=config.blocks,
+            condition=condition_features(config),
+            key=for_network,
+        )
+        return [made, mixing(config, size, for_mixing)]
+
+    return stacked_flow(config, schema, config.layers, layers, key)
+
+
+def _repeated(
     config: StackConfig, schema: Schema, depth: int, make: Callable[[Key], list[Bijection]], key: Key
 ) -> Bijection:
-    """So many times the layers that `make` gives, each time with the norm of the settings towards the data.
+    """The layers, each time with the norm of the settings towards the data.
 
     The last norm is the one that data meet first: it standardises them, and its scales count in the density.
     """
@@ -100,8 +143,9 @@ __all__ = [
     "TRAINING",
     "AutoregressiveConfig",
     "StackConfig",
+    "autoregressive_flow",
     "mixing",
     "narrow",
-    "repeated",
     "shaped",
+    "stacked_flow",
 ]

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
-from chainrule.nn import constructions
+from chainrule.networks.flows.couplings import Coupling, roles
+from chainrule.networks.flows.synthesisers import AffineSynthesiser
 
 _LARGEST = 10.0
 """Logarithms of variances stay within this."""
@@ -182,11 +183,11 @@ class FlowPosterior(EuclideanPosterior):
     """A Gaussian with independent entries that affine coupling layers bend.
 
     Rezende and Mohamed (2015) bend posteriors; the layers are those of Dinh et al. (2017), whose inverse is as cheap.
-    A layer scales and shifts every second entry by a network of the others and of what the encoder says of the example.
-    Shifts and logarithms of scales start at zero, so that training begins with the Gaussian.
+    A layer scales, by e at most, and shifts every second entry by a network of the others and of what the encoder says
+    of the example. Shifts and logarithms of scales start at zero, so that training begins with the Gaussian.
     """
 
-    networks: tuple[constructions.Network, ...]
+    layers: tuple[Coupling, ...]
     size: int = eqx.field(static=True)
     context: int = eqx.field(static=True)
 
@@ -197,14 +198,11 @@ class FlowPosterior(EuclideanPosterior):
                 remedy="use latent=2 or more, or posterior=diagonal",
             )
         self.size, self.context = size, context
-        made = []
-        for number, k in enumerate(jax.random.split(key, layers)):
-            kept = (size + 1 - number % 2) // 2
-            network = constructions.mlp([kept + context, width, 2 * (size - kept)], "tanh", key=k)
-            last = network.layers[-1]
-            silent = eqx.tree_at(lambda layer: layer.weight, last, jnp.zeros_like(last.weight))
-            made.append(eqx.tree_at(lambda n: n.layers[-1], network, silent))
-        self.networks = tuple(made)
+        turns = roles("alternate", size, layers, key)
+        self.layers = tuple(
+            Coupling(moved, AffineSynthesiser(1.0), width=width, depth=1, condition=context, key=k)
+            for moved, k in zip(turns, jax.random.split(key, layers), strict=True)
+        )
 
     @property
     def parameter_count(self) -> int:
@@ -215,32 +213,26 @@ class FlowPosterior(EuclideanPosterior):
         mean, spread, context = jnp.split(parameters, (self.size, 2 * self.size), axis=-1)
         return Gaussian(mean, jnp.clip(spread, -_LARGEST, _LARGEST)), context
 
-    def _scale_and_shift(self, number: int, kept: Array, context: Array) -> tuple[Array, Array]:
-        scale, shift = jnp.split(self.networks[number](jnp.concatenate([kept, context], axis=-1)), 2, axis=-1)
-        return jnp.tanh(scale), shift
-
     def draw(self, parameters: _Parameters, noise: _Codes) -> _Codes:
         """The Gaussian's code, layer by layer."""
         base, context = self._parts(parameters)
-        z = base.mean + jnp.exp(base.log_variance / 2) * noise
-        for number in range(len(self.networks)):
-            first = number % 2
-            kept, moved = z[..., first::2], z[..., 1 - first :: 2]
-            scale, shift = self._scale_and_shift(number, kept, context)
-            z = z.at[..., 1 - first :: 2].set(moved * jnp.exp(scale) + shift)
-        return z
+        z, told = self._rows(base.draw(noise)), context.reshape(-1, self.context)
+        for layer in self.layers:
+            z = layer.forward(z, told).value
+        return z.reshape(noise.shape)
 
     def each_log_prob(self, parameters: _Parameters, z: _Codes) -> _Codes:
         """That of the Gaussian's code behind it, less the logarithms of the scales."""
         base, context = self._parts(parameters)
-        volume = jnp.zeros_like(z)
-        for number in reversed(range(len(self.networks))):
-            first = number % 2
-            kept, moved = z[..., first::2], z[..., 1 - first :: 2]
-            scale, shift = self._scale_and_shift(number, kept, context)
-            z = z.at[..., 1 - first :: 2].set((moved - shift) * jnp.exp(-scale))
-            volume = volume.at[..., 1 - first :: 2].add(scale)
-        return base.log_prob(z) - volume
+        code, told = self._rows(z), context.reshape(-1, self.context)
+        volume = jnp.zeros_like(code)
+        for layer in reversed(self.layers):
+            code, slopes = layer.inverse_by_entry(code, told)
+            volume = volume + slopes
+        return base.log_prob(code.reshape(z.shape)) + volume.reshape(z.shape)
+
+    def _rows(self, z: _Codes) -> Float[Array, "rows size"]:
+        return z.reshape(-1, self.size)
 
     def divergence(self, parameters: _Parameters, prior: Gaussian, z: _Codes) -> _Codes:
         """`log q(z) - log p(z)` of the code at hand; single entries may come out negative."""

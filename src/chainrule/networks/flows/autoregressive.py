@@ -14,6 +14,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.networks.flows.base import Bijection, Conditions, Events, Mapped, Passes
 from chainrule.networks.flows.chain import InvertedBijection
+from chainrule.networks.flows.conditioners import AutoregressiveConditioner, LinearConditioner
 from chainrule.networks.flows.masked import MaskedResidualNetwork
 from chainrule.networks.flows.synthesisers import AffineSynthesiser, ReversedSynthesiser, Synthesiser
 
@@ -26,7 +27,7 @@ class Autoregressive(Bijection):
     entry comes when; "before" is meant in it.
     """
 
-    network: MaskedResidualNetwork
+    network: AutoregressiveConditioner
     synthesiser: Synthesiser
     order: Int[Array, " entries"]
     shape: tuple[int] = eqx.field(static=True)
@@ -40,15 +41,20 @@ class Autoregressive(Bijection):
         blocks: int = 2,
         condition: int = 0,
         order: Any = None,
-        key: Key,
+        network: AutoregressiveConditioner | None = None,
+        key: Key | None = None,
     ) -> None:
-        """`condition` is how many numbers are told of an example; without an `order`, entries come as they are."""
+        """`condition` is how many numbers are told of an example; without an `order`, entries come as they are.
+
+        With `width=0` parameters are linear in the entries before. A `network` of one's own takes the place of the
+        masked one, which is drawn by the `key`.
+        """
         chosen = np.arange(size) if order is None else np.asarray(order)
         if sorted(chosen.tolist()) != list(range(size)):
             raise ArgumentError(f"Autoregressive(order={chosen.tolist()}): it is no order of {size} entries")
-        self.network = MaskedResidualNetwork(
-            size, synthesiser.numbers, width=width, blocks=blocks, condition=condition, key=key
-        )
+        if network is None:
+            network = _conditioner(size, synthesiser.numbers, width, blocks, condition, key)
+        self.network = network
         self.synthesiser, self.order = synthesiser, jnp.asarray(chosen, jnp.int32)
         self.shape = (size,)
 
@@ -82,6 +88,16 @@ class Autoregressive(Bijection):
 
     def _restored(self, ordered: Float[Array, "batch entries"]) -> Float[Array, "batch entries"]:
         return ordered[:, jnp.argsort(self.order)]
+
+
+def _conditioner(
+    size: int, numbers: int, width: int, blocks: int, condition: int, key: Key | None
+) -> AutoregressiveConditioner:
+    if width == 0:
+        return LinearConditioner(size, numbers, condition)
+    if key is None:
+        raise ArgumentError("Autoregressive: a masked network is drawn at random", remedy="give it a key")
+    return MaskedResidualNetwork(size, numbers, width=width, blocks=blocks, condition=condition, key=key)
 
 
 def masked_autoregressive(

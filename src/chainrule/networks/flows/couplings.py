@@ -57,13 +57,25 @@ class Coupling(Bijection):
 
     def forward(self, z: Events, condition: Conditions = None) -> Mapped:
         """By the function."""
-        return self._mapped(z, condition, self.synthesiser.forward)
+        value, slopes = self._moved(z, condition, self.synthesiser.forward)
+        return Mapped(value, slopes.sum(axis=1))
 
     def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
         """By its inverse: what it depends on has stayed."""
-        return self._mapped(x, condition, self.synthesiser.inverse)
+        value, slopes = self._moved(x, condition, self.synthesiser.inverse)
+        return Mapped(value, slopes.sum(axis=1))
 
-    def _mapped(self, x: Events, condition: Conditions, function: Any) -> Mapped:
+    def inverse_by_entry(
+        self, x: Float[Array, "batch entries"], condition: Conditions = None
+    ) -> tuple[Float[Array, "batch entries"], Float[Array, "batch entries"]]:
+        """The inverse, with the share of every entry in the logarithm of the volume: none for those that stay."""
+        value, slopes = self._moved(x, condition, self.synthesiser.inverse)
+        return value, jnp.zeros_like(x).at[:, np.flatnonzero(self.moved)].set(slopes)
+
+    def _moved(
+        self, x: Events, condition: Conditions, function: Any
+    ) -> tuple[Events, Float[Array, "batch moved"]]:
+        """Values, and the logarithm of the slope of each entry that is moved."""
         moves = np.asarray(self.moved)
         stay, move = np.flatnonzero(~moves), np.flatnonzero(moves)
         kept, others = x[:, stay], x[:, move]
@@ -73,7 +85,7 @@ class Coupling(Bijection):
         value, slope = function(others.reshape(-1), h)
         joined = jnp.concatenate([kept, value.reshape(others.shape)], axis=1)
         back = np.argsort(np.concatenate([stay, move]))
-        return Mapped(joined[:, back], slope.reshape(others.shape).sum(axis=1))
+        return joined[:, back], slope.reshape(others.shape)
 
 
 def roles(split: str, size: int, layers: int, key: Key) -> list[tuple[bool, ...]]:

@@ -6,7 +6,6 @@ one for each entry.
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple, final
 
 import equinox as eqx
@@ -18,10 +17,9 @@ from jaxtyping import Bool
 from chainrule.core.checks import whole
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.networks.flows.base import Conditions
+from chainrule.networks.flows.conditioners import AutoregressiveConditioner, EntryNumbers, MakeEntry
 from chainrule.networks.masked_mlp import autoregressive_masks
 from chainrule.nn import Linear
-
-_Parameters = Float[Array, "numbers batch entries"]
 
 
 @final
@@ -35,7 +33,7 @@ class MaskedBlock(eqx.Module):
 
 
 @final
-class MaskedResidualNetwork(eqx.Module):
+class MaskedResidualNetwork(AutoregressiveConditioner):
     """`numbers` outputs for each entry, strictly autoregressive, from a masked layer and residual blocks.
 
     Degrees of hidden units rise evenly over 1 to D - 1. Conditions pass around the masks; units of degree 0, which see
@@ -93,7 +91,7 @@ class MaskedResidualNetwork(eqx.Module):
         )
         return inward, between, jnp.tile(outward, (1, self.numbers))
 
-    def __call__(self, x: Float[Array, "batch entries"], condition: Conditions = None) -> _Parameters:
+    def __call__(self, x: Float[Array, "batch entries"], condition: Conditions = None) -> EntryNumbers:
         """The numbers of all entries in one pass."""
         inward, between, outward = self.masks()
         stream = _masked(self.inward, inward)(x) + _said(self.inward_given, condition)
@@ -104,15 +102,9 @@ class MaskedResidualNetwork(eqx.Module):
         return out.reshape(len(x), self.numbers, self.entries).transpose(1, 0, 2)
 
     def in_sequence(
-        self,
-        known: Float[Array, "batch entries"],
-        condition: Conditions,
-        entry: Callable[[Float[Array, " batch"], Float[Array, "numbers batch"]], Float[Array, " batch"]],
+        self, known: Float[Array, "batch entries"], condition: Conditions, entry: MakeEntry
     ) -> Float[Array, "batch entries"]:
-        """Entries one after another: `entry` makes each of a `known` number and its parameters.
-
-        Parameters are those of the network at the entries made so far.
-        """
+        """Entries one after another, every hidden unit computed once."""
         plan = self._plan(condition, known)
         batch, slots = len(known), plan.slots
         empty = jnp.zeros((batch, slots), known.dtype)

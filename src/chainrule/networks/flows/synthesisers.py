@@ -47,7 +47,7 @@ class Synthesiser(eqx.Module):
 
 @final
 class AffineSynthesiser(Synthesiser):
-    """`x = exp(s) z + t`, with |s| below `bound`: s is `bound tanh(h / bound)`.
+    """`x = exp(s) z + t`, with |s| below `bound`: s is `bound tanh(h / bound)`, or h where the bound is infinite.
 
     >>> AffineSynthesiser().forward(jnp.ones(1), jnp.zeros((2, 1))).value.tolist()
     [1.0]
@@ -56,7 +56,7 @@ class AffineSynthesiser(Synthesiser):
     bound: float = eqx.field(static=True, default=5.0)
 
     def __check_init__(self) -> None:
-        if not self.bound > 0 or not math.isfinite(self.bound):
+        if not self.bound > 0:
             raise ArgumentError(
                 f"AffineSynthesiser(bound={self.bound}): logarithms of scales need a positive bound"
             )
@@ -67,7 +67,7 @@ class AffineSynthesiser(Synthesiser):
         return 2
 
     def _log_scale(self, h: _Numbers) -> _Values:
-        return self.bound * jnp.tanh(h[0] / self.bound)
+        return h[0] if math.isinf(self.bound) else self.bound * jnp.tanh(h[0] / self.bound)
 
     def forward(self, z: _Values, h: _Numbers) -> Synthesised:
         """By the scale, then the shift."""

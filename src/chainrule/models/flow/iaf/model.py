@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
-import jax
 from pydantic import Field
 
 from chainrule.core.errors import ChainruleWarning
@@ -12,10 +11,8 @@ from chainrule.core.types import Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
-from chainrule.models.flow.settings import base_distribution, condition_features, encoder
-from chainrule.models.flow.stacks import AutoregressiveConfig, mixing, repeated
+from chainrule.models.flow.stacks import AutoregressiveConfig, autoregressive_flow
 from chainrule.networks.flows.autoregressive import Autoregressive
-from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.synthesisers import AffineSynthesiser, GatedSynthesiser
 
 
@@ -32,24 +29,8 @@ class IAFConfig(AutoregressiveConfig):
 
 def build(config: IAFConfig, schema: Schema, key: Key) -> FlowModel:
     """A fresh model."""
-    for_layers, for_base, for_condition = jax.random.split(key, 3)
-    size = schema.dimensions
-
-    def layers(k: Key) -> list[Bijection]:
-        for_network, for_mixing = jax.random.split(k)
-        layer = Autoregressive(
-            size,
-            GatedSynthesiser() if config.form == "gated" else AffineSynthesiser(config.bound),
-            width=config.width,
-            blocks=config.blocks,
-            condition=condition_features(config),
-            key=for_network,
-        )
-        return [layer, mixing(config, size, for_mixing)]
-
-    bijection = repeated(config, schema, config.layers, layers, for_layers)
-    base = base_distribution(config, schema, for_base)
-    return FlowModel(bijection, base, encoder(config, schema, for_condition), config, schema)
+    synthesiser = GatedSynthesiser() if config.form == "gated" else AffineSynthesiser(config.bound)
+    return autoregressive_flow(config, schema, Autoregressive, synthesiser, key)
 
 
 def warned(config: IAFConfig, data: Data) -> Mapping[str, Any]:

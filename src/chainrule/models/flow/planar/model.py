@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
-import jax
 from pydantic import Field
 
 from chainrule.core.errors import ChainruleWarning
@@ -12,8 +11,7 @@ from chainrule.core.types import Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
-from chainrule.models.flow.settings import base_distribution, encoder
-from chainrule.models.flow.stacks import StackConfig, repeated
+from chainrule.models.flow.stacks import StackConfig, stacked_flow
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.planar import Planar, Radial
 
@@ -34,15 +32,12 @@ class PlanarConfig(StackConfig):
 
 def build(config: PlanarConfig, schema: Schema, key: Key) -> FlowModel:
     """A fresh model."""
-    for_layers, for_base, for_condition = jax.random.split(key, 3)
     bend = Planar if config.bend == "planar" else Radial
 
     def layers(k: Key) -> list[Bijection]:
         return [bend(schema.dimensions, k)]
 
-    bijection = repeated(config, schema, config.layers, layers, for_layers)
-    base = base_distribution(config, schema, for_base)
-    return FlowModel(bijection, base, encoder(config, schema, for_condition), config, schema)
+    return stacked_flow(config, schema, config.layers, layers, key)
 
 
 def warned(config: PlanarConfig, data: Data) -> Mapping[str, Any]:

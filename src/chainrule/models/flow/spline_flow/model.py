@@ -9,8 +9,8 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
-from chainrule.models.flow.settings import base_distribution, condition_features, encoder
-from chainrule.models.flow.stacks import AutoregressiveConfig, mixing, repeated
+from chainrule.models.flow.settings import condition_features
+from chainrule.models.flow.stacks import AutoregressiveConfig, autoregressive_flow, mixing, stacked_flow
 from chainrule.networks.flows.autoregressive import masked_autoregressive
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.chain import InvertedBijection
@@ -38,34 +38,28 @@ class SplineFlowConfig(AutoregressiveConfig):
 
 def build(config: SplineFlowConfig, schema: Schema, key: Key) -> FlowModel:
     """A fresh model."""
-    for_layers, for_base, for_condition = jax.random.split(key, 3)
-    size = schema.dimensions
-    if config.layout == "coupling" and size < 2:
+    spline = SplineSynthesiser(config.bins, config.bound)
+    if config.layout == "autoregressive":
+        return autoregressive_flow(config, schema, masked_autoregressive, spline, key)
+    size, features = schema.dimensions, condition_features(config)
+    depth = 2 * config.blocks if config.width else 0
+    if size < 2:
         raise ArgumentError(
             "layout=coupling: one entry has no others that could say how it is moved",
             remedy="use layout=autoregressive",
         )
-    spline, features = SplineSynthesiser(config.bins, config.bound), condition_features(config)
 
     def coupling(number: int, k: Key) -> Bijection:
         moved = roles("halves", size, number + 1, k)[number]
         return InvertedBijection(
-            Coupling(moved, spline, width=config.width, depth=2 * config.blocks, condition=features, key=k)
+            Coupling(moved, spline, width=config.width, depth=depth, condition=features, key=k)
         )
 
     def layers(k: Key) -> list[Bijection]:
         for_network, for_other, for_mixing = jax.random.split(k, 3)
-        mixed = mixing(config, size, for_mixing)
-        if config.layout == "coupling":
-            return [coupling(0, for_network), coupling(1, for_other), mixed]
-        layer = masked_autoregressive(
-            size, spline, width=config.width, blocks=config.blocks, condition=features, key=for_network
-        )
-        return [layer, mixed]
+        return [coupling(0, for_network), coupling(1, for_other), mixing(config, size, for_mixing)]
 
-    bijection = repeated(config, schema, config.layers, layers, for_layers)
-    base = base_distribution(config, schema, for_base)
-    return FlowModel(bijection, base, encoder(config, schema, for_condition), config, schema)
+    return stacked_flow(config, schema, config.layers, layers, key)
 
 
 __all__ = ["SplineFlowConfig", "build"]
