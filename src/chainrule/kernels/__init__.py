@@ -92,6 +92,7 @@ _LAZY = LazyNames(
         "gaussian_processes.stochastic": ("StochasticGaussianProcess",),
         "gaussian_processes.stochastic_fitting": ("fit_stochastic",),
         "gaussian_processes.iterative": ("IterativeGaussianProcess",),
+        "gaussian_processes.weight_space": ("WeightSpaceGaussianProcess",),
         "gaussian_processes.state_space": ("StateSpaceGaussianProcess",),
         "gaussian_processes.likelihoods": (
             "GaussianLikelihood",

@@ -18,8 +18,10 @@ from jaxtyping import Float, Int
 
 from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.core.formatting import short_number
+from chainrule.core.types import Key
 from chainrule.kernels.data_checks import checked_points
 from chainrule.kernels.kernel import Kernel
+from chainrule.kernels.support_vectors.basis import Basis, basis, check_basis, weighted_sums
 from chainrule.kernels.support_vectors.calibration import coupled, pairs_of, sigmoid_of, votes
 from chainrule.kernels.support_vectors.inputs import (
     checked_share,
@@ -29,7 +31,7 @@ from chainrule.kernels.support_vectors.inputs import (
     spent,
 )
 from chainrule.kernels.support_vectors.labels import ClassWeights, coded, weighted
-from chainrule.kernels.support_vectors.optimum import DualOptimum, Limits, filled, kernel_sums, optimum
+from chainrule.kernels.support_vectors.optimum import DualOptimum, Limits, filled
 from chainrule.kernels.support_vectors.problem import posed
 
 FOLDS = 5
@@ -76,13 +78,15 @@ class FittedClassifier:
 
     def _values(self, x: Any) -> Float[np.ndarray, "new pairs"]:
         rows = checked_points("predict", "x", x, self.points.shape[1])
-        return kernel_sums(self.kernel, rows, self.points, self.coefficients) + self.intercepts[None, :]
+        return weighted_sums(self.kernel, rows, self.points, self.coefficients) + self.intercepts[None, :]
 
 
 @final
 @dataclass(frozen=True)
 class SupportVectorClassifier:
     """A classifier with the widest margin.
+
+    With `approximate`, features stand for the kernel, `count` of them: time then grows with the number of rows.
 
     >>> from chainrule.kernels import Linear
     >>> machine = SupportVectorClassifier(Linear(), C=10.0)
@@ -108,6 +112,12 @@ class SupportVectorClassifier:
     steps: int = 10_000
     seed: int = 0
     """Which examples are left out together for probabilities."""
+    approximate: str = "none"
+    """Features in place of the kernel: `rff`, random Fourier features, or `nystrom`, landmarks."""
+    count: int = 1024
+    """How many features."""
+    key: Key | None = None
+    """Of features that are drawn."""
 
     def __post_init__(self) -> None:
         where = "SupportVectorClassifier"
@@ -118,6 +128,7 @@ class SupportVectorClassifier:
                 raise ArgumentError(
                     f"{where}(C={self.C}, nu={self.nu}): one of the two decides", remedy="give one"
                 )
+        check_basis(where, self.approximate, self.count)
         self._limits()
 
     def _limits(self) -> Limits:
@@ -132,20 +143,16 @@ class SupportVectorClassifier:
         )
         if self.nu is not None:
             check_nu(self.nu, classes, numbers, each)
-        solved = self._pairs(kernel, rows, numbers, each)
-        sigmoids = self._sigmoids(kernel, rows, classes, numbers, each) if self.probabilities else None
-        return _fitted(kernel, classes, rows, solved, sigmoids)
+        ground = basis(kernel, rows, self.approximate, self.count, self.key)
+        solved = self._pairs(ground, numbers, each)
+        sigmoids = self._sigmoids(ground, classes, numbers, each) if self.probabilities else None
+        return _fitted(ground, classes, solved, sigmoids)
 
     def _pairs(
-        self,
-        kernel: Kernel,
-        x: np.ndarray,
-        numbers: np.ndarray,
-        weights: np.ndarray,
-        rows: np.ndarray | None = None,
+        self, ground: Basis, numbers: np.ndarray, weights: np.ndarray, rows: np.ndarray | None = None
     ) -> "list[_Pair]":
         """The machine of every pair of classes, of some rows or of all."""
-        kept = np.ones(len(x), bool) if rows is None else rows
+        kept = np.ones(len(numbers), bool) if rows is None else rows
         counts = np.bincount(numbers)
         pairs = pairs_of(len(counts))
         largest = filled(int(counts[pairs].sum(axis=1).max()))
@@ -154,20 +161,20 @@ class SupportVectorClassifier:
             own = np.flatnonzero(((numbers == first) | (numbers == second)) & kept)
             size = filled(int(counts[[first, second]].sum()), largest)
             sign = np.where(numbers[own] == second, 1.0, -1.0)
-            found.append(_pair(self, kernel, x[own], sign, weights[own], own, size))
+            found.append(_pair(self, ground, own, sign, weights[own], size))
         return found
 
     def _sigmoids(
-        self, kernel: Kernel, x: np.ndarray, classes: np.ndarray, numbers: np.ndarray, weights: np.ndarray
+        self, ground: Basis, classes: np.ndarray, numbers: np.ndarray, weights: np.ndarray
     ) -> Float[np.ndarray, "pairs 2"]:
         """A sigmoid for every pair, from decision values of examples that were left out."""
         fold = folds_of(classes, numbers, self.seed)
         pairs = pairs_of(len(classes))
-        values = np.zeros((len(x), len(pairs)))
+        values = np.zeros((len(numbers), len(pairs)))
         for part in range(fold.max() + 1):
             out = fold == part
-            solved = self._pairs(kernel, x, numbers, weights, ~out)
-            values[out] = _fitted(kernel, classes, x, solved, None)._values(x[out])
+            solved = self._pairs(ground, numbers, weights, ~out)
+            values[out] = _fitted(ground, classes, solved, None)._values(ground.x[out])
         found = []
         for number, (first, second) in enumerate(pairs):
             own = (numbers == first) | (numbers == second)
@@ -220,26 +227,25 @@ class _Pair:
 
 def _pair(
     machine: SupportVectorClassifier,
-    kernel: Kernel,
-    x: np.ndarray,
+    ground: Basis,
+    own: np.ndarray,
     sign: Float[np.ndarray, " rows"],
     weights: np.ndarray,
-    own: np.ndarray,
     size: int,
 ) -> _Pair:
     limits = machine._limits()
     if machine.nu is None:
         bound = machine.C * weights
         problem = posed(-sign, np.minimum(sign * bound, 0), np.maximum(sign * bound, 0))
-        found = optimum(kernel, x, problem, np.zeros(len(x)), limits, size=size)
+        found = ground.optimum(problem, np.zeros(len(own)), limits, own=own, size=size)
         return _Pair(own, found.coefficients, -float(found.thresholds[0]), found)
     half = 0.5 * machine.nu * weights.sum()
-    start = np.zeros(len(x))
+    start = np.zeros(len(own))
     for side in (1.0, -1.0):
         start[sign == side] = side * spent(weights[sign == side], half)
     bounds = np.minimum(sign * weights, 0), np.maximum(sign * weights, 0)
-    problem = posed(np.zeros(len(x)), *bounds, group=np.where(sign > 0, 0, 1))
-    found = optimum(kernel, x, problem, start, limits, groups=2, size=size)
+    problem = posed(np.zeros(len(own)), *bounds, group=np.where(sign > 0, 0, 1))
+    found = ground.optimum(problem, start, limits, own=own, groups=2, size=size)
     margin = 0.5 * float(found.thresholds[0] - found.thresholds[1])
     if margin <= 0:
         raise DataError(
@@ -251,17 +257,17 @@ def _pair(
 
 
 def _fitted(
-    kernel: Kernel, classes: np.ndarray, x: np.ndarray, pairs: list[_Pair], sigmoids: np.ndarray | None
+    ground: Basis, classes: np.ndarray, pairs: list[_Pair], sigmoids: np.ndarray | None
 ) -> FittedClassifier:
-    every = np.zeros((len(x), len(pairs)))
+    every = np.zeros((len(ground.x), len(pairs)))
     for number, pair in enumerate(pairs):
         every[pair.rows, number] = pair.coefficients
     support = np.flatnonzero(every.any(axis=1))
     return FittedClassifier(
-        kernel,
+        ground.kernel,
         classes,
         support,
-        x[support],
+        ground.x[support],
         every[support],
         np.array([pair.intercept for pair in pairs]),
         sigmoids,

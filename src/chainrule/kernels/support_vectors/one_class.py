@@ -13,10 +13,12 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from chainrule.core.types import Key
 from chainrule.kernels.data_checks import checked_points
 from chainrule.kernels.kernel import Kernel
+from chainrule.kernels.support_vectors.basis import basis, check_basis, weighted_sums
 from chainrule.kernels.support_vectors.inputs import checked_share, checked_weights, learnt_from, spent
-from chainrule.kernels.support_vectors.optimum import DualOptimum, Limits, kernel_sums, optimum
+from chainrule.kernels.support_vectors.optimum import DualOptimum, Limits
 from chainrule.kernels.support_vectors.problem import posed
 
 
@@ -36,7 +38,9 @@ class FittedOneClass:
     def decision(self, x: Any) -> Float[np.ndarray, " new"]:
         """Positive inside of the region; the lower, the more unusual."""
         rows = checked_points("decision", "x", x, self.points.shape[1])
-        return kernel_sums(self.kernel, rows, self.points, self.coefficients[:, None])[:, 0] - self.threshold
+        return (
+            weighted_sums(self.kernel, rows, self.points, self.coefficients[:, None])[:, 0] - self.threshold
+        )
 
     def predict(self, x: Any) -> Bool[np.ndarray, " new"]:
         """Whether each row lies inside of the region."""
@@ -62,8 +66,15 @@ class OneClassSupportVectors:
     memory: int = 2**28
     """Bytes for rows of the Gram matrix."""
     steps: int = 10_000
+    approximate: str = "none"
+    """Features in place of the kernel: `rff`, random Fourier features, or `nystrom`, landmarks."""
+    count: int = 1024
+    """How many features."""
+    key: Key | None = None
+    """Of features that are drawn."""
 
     def __post_init__(self) -> None:
+        check_basis("OneClassSupportVectors", self.approximate, self.count)
         checked_share("OneClassSupportVectors", self.nu)
         Limits(self.tolerance, self.memory, self.steps)
 
@@ -73,10 +84,16 @@ class OneClassSupportVectors:
         bound = checked_weights("fit", weights, len(rows))
         problem = posed(np.zeros(len(rows)), np.zeros(len(rows)), bound)
         start = spent(bound, self.nu * bound.sum())
-        found = optimum(kernel, rows, problem, start, Limits(self.tolerance, self.memory, self.steps))
+        ground = basis(kernel, rows, self.approximate, self.count, self.key)
+        found = ground.optimum(problem, start, Limits(self.tolerance, self.memory, self.steps))
         support = np.flatnonzero(found.coefficients)
         return FittedOneClass(
-            kernel, support, rows[support], found.coefficients[support], float(found.thresholds[0]), found
+            ground.kernel,
+            support,
+            rows[support],
+            found.coefficients[support],
+            float(found.thresholds[0]),
+            found,
         )
 
 

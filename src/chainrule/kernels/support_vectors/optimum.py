@@ -90,9 +90,9 @@ def optimum(
     rows = len(x)
     size = filled(rows) if size is None else size
     with jax.enable_x64(True):
-        kernel, points = widened(kernel), jnp.asarray(_filled(x, size))
-        whole = DualProblem(*(jnp.asarray(_filled(np.asarray(part), size)) for part in problem))
-        b = jnp.asarray(_filled(start, size))
+        kernel, points = widened(kernel), jnp.asarray(with_zeros(x, size))
+        whole = DualProblem(*(jnp.asarray(with_zeros(np.asarray(part), size)) for part in problem))
+        b = jnp.asarray(with_zeros(start, size))
         gradient = whole.linear
         if start.any():
             gradient = gradient + _products(kernel, x, start, size)
@@ -116,14 +116,19 @@ def optimum(
                 break
         found = _found(b, at, steps, pairs, rows, done)
     if not done:
-        warnings.warn(
-            f"fit: after {steps} steps the duality gap is {short_number(found.gap)} at an objective of "
-            f"{short_number(found.objective)}; the tolerance is {short_number(limits.tolerance)} of it. "
-            "Scale the columns, lower C, or allow more steps",
-            ChainruleWarning,
-            stacklevel=4,
-        )
+        warn_of_gap(found, limits)
     return found
+
+
+def warn_of_gap(found: DualOptimum, limits: Limits) -> None:
+    """Say that an optimum is not within the tolerance."""
+    warnings.warn(
+        f"fit: after {found.steps} steps the duality gap is {short_number(found.gap)} at an objective of "
+        f"{short_number(found.objective)}; the tolerance is {short_number(limits.tolerance)} of it. "
+        "Scale the columns, lower C, or allow more steps",
+        ChainruleWarning,
+        stacklevel=5,
+    )
 
 
 def _found(b: Array, at: DualProgress, steps: int, pairs: int, rows: int, done: bool) -> DualOptimum:
@@ -151,16 +156,21 @@ def _narrowed(leaf: Any) -> Any:
     return leaf.astype(jnp.float32) if eqx.is_inexact_array(leaf) else leaf
 
 
-def _filled(values: np.ndarray, size: int) -> np.ndarray:
-    """With zeros up to the size."""
+def with_zeros(values: np.ndarray, size: int, axis: int = 0) -> np.ndarray:
+    """With zeros up to the size along an axis; a number as it is.
+
+    >>> with_zeros(np.ones(2), 3).tolist()
+    [1.0, 1.0, 0.0]
+    """
     if not values.ndim:
         return values
-    return np.concatenate([values, np.zeros((size - len(values), *values.shape[1:]), values.dtype)])
+    missing = [(0, size - length if number == axis else 0) for number, length in enumerate(values.shape)]
+    return np.pad(values, missing)
 
 
 def _products(kernel: Kernel, x: np.ndarray, b: np.ndarray, size: int) -> Array:
     """`K b`, from the points whose coefficient is not zero."""
-    return jnp.asarray(_filled(kernel_sums(kernel, x, x[b != 0], b[b != 0][:, None], size)[:, 0], size))
+    return jnp.asarray(with_zeros(kernel_sums(kernel, x, x[b != 0], b[b != 0][:, None], size)[:, 0], size))
 
 
 def kernel_sums(
@@ -176,9 +186,9 @@ def kernel_sums(
     with jax.enable_x64(True):
         found = _summed(
             widened(kernel),
-            jnp.asarray(_filled(x, rows)),
-            jnp.asarray(_filled(points, support)),
-            jnp.asarray(_filled(coefficients, support)),
+            jnp.asarray(with_zeros(x, rows)),
+            jnp.asarray(with_zeros(points, support)),
+            jnp.asarray(with_zeros(coefficients, support)),
         )
         return np.asarray(found)[: len(x)]
 
@@ -213,4 +223,4 @@ def filled(count: int, largest: int = 0) -> int:
     return size
 
 
-__all__ = ["DualOptimum", "Limits", "filled", "kernel_sums", "optimum"]
+__all__ = ["DualOptimum", "Limits", "filled", "kernel_sums", "optimum", "warn_of_gap", "with_zeros"]

@@ -123,7 +123,13 @@ def progress(problem: DualProblem, b: Array, gradient: Array, groups: int) -> Du
     levels = thresholds(problem, at, groups)
     price = problem.width * jnp.abs(b)
     objective = 0.5 * (b * (gradient + problem.linear)).sum() + price.sum()
-    tilt = gradient - levels[problem.group]
+    gap = duality_gap(problem, b, gradient - levels[problem.group])
+    violation = jnp.maximum((greatest - least).max(), 0.0)
+    return DualProgress(objective, gap, violation, levels)
+
+
+def duality_gap(problem: DualProblem, b: Array, tilt: Array) -> Scalar:
+    """The duality gap at b, where the smooth part of the objective has this slope less the threshold of the group."""
     best = jnp.minimum(
         0.0,
         jnp.minimum(
@@ -131,9 +137,7 @@ def progress(problem: DualProblem, b: Array, gradient: Array, groups: int) -> Du
             problem.lower * (tilt - problem.width),
         ),
     )
-    gap = (b * tilt + price - best).sum()
-    violation = jnp.maximum((greatest - least).max(), 0.0)
-    return DualProgress(objective, gap, violation, levels)
+    return (b * tilt + problem.width * jnp.abs(b) - best).sum()
 
 
 def good_enough(at: DualProgress, tolerance: Scalar, unit: Scalar) -> Array:
@@ -147,6 +151,7 @@ __all__ = [
     "DualProblem",
     "DualProgress",
     "Slopes",
+    "duality_gap",
     "extremes",
     "good_enough",
     "posed",

@@ -14,10 +14,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Key
 from chainrule.kernels.data_checks import checked_points, checked_targets
 from chainrule.kernels.kernel import Kernel
+from chainrule.kernels.support_vectors.basis import basis, check_basis, weighted_sums
 from chainrule.kernels.support_vectors.inputs import checked_weights, learnt_from, positive_number
-from chainrule.kernels.support_vectors.optimum import DualOptimum, Limits, kernel_sums, optimum
+from chainrule.kernels.support_vectors.optimum import DualOptimum, Limits
 from chainrule.kernels.support_vectors.problem import posed
 
 
@@ -37,7 +39,9 @@ class FittedRegressor:
     def predict(self, x: Any) -> Float[np.ndarray, " new"]:
         """Values of new rows."""
         rows = checked_points("predict", "x", x, self.points.shape[1])
-        return kernel_sums(self.kernel, rows, self.points, self.coefficients[:, None])[:, 0] + self.intercept
+        return (
+            weighted_sums(self.kernel, rows, self.points, self.coefficients[:, None])[:, 0] + self.intercept
+        )
 
 
 @final
@@ -61,9 +65,16 @@ class SupportVectorRegressor:
     memory: int = 2**28
     """Bytes for rows of the Gram matrix."""
     steps: int = 10_000
+    approximate: str = "none"
+    """Features in place of the kernel: `rff`, random Fourier features, or `nystrom`, landmarks."""
+    count: int = 1024
+    """How many features."""
+    key: Key | None = None
+    """Of features that are drawn."""
 
     def __post_init__(self) -> None:
         where = "SupportVectorRegressor"
+        check_basis(where, self.approximate, self.count)
         positive_number(where, "C", self.C, "it is the price of a unit outside of the tube")
         if not isinstance(self.epsilon, int | float | np.number) or not 0 <= self.epsilon < np.inf:
             raise ArgumentError(f"{where}(epsilon={self.epsilon!r}): epsilon must be at least 0 and finite")
@@ -82,10 +93,16 @@ class SupportVectorRegressor:
         problem = posed(-values, -bound, bound, width=float(self.epsilon))
         limits = Limits(self.tolerance, self.memory, self.steps)
         unit = max(float(values.std()), 1e-12)
-        found = optimum(kernel, rows, problem, np.zeros(len(rows)), limits, unit=unit)
+        ground = basis(kernel, rows, self.approximate, self.count, self.key)
+        found = ground.optimum(problem, np.zeros(len(rows)), limits, unit=unit)
         support = np.flatnonzero(found.coefficients)
         return FittedRegressor(
-            kernel, support, rows[support], found.coefficients[support], -float(found.thresholds[0]), found
+            ground.kernel,
+            support,
+            rows[support],
+            found.coefficients[support],
+            -float(found.thresholds[0]),
+            found,
         )
 
 

@@ -1,6 +1,7 @@
 """Gaussian processes of values and classes."""
 
 from chainrule.models.kernel.gp.building import build
+from chainrule.models.kernel.gp.features import FeatureGPRegressor
 from chainrule.models.kernel.gp.iterative import IterativeGPRegressor
 from chainrule.models.kernel.gp.model import GPRegressor
 from chainrule.models.kernel.gp.settings import GPConfig, measured, suited
@@ -25,6 +26,7 @@ entry = Entry(
 )
 
 __all__ = [
+    "FeatureGPRegressor",
     "GPConfig",
     "GPRegressor",
     "IterativeGPRegressor",

@@ -3,18 +3,21 @@
 from chainrule.core.types import Key
 from chainrule.data import targets
 from chainrule.data.schema import Schema
+from chainrule.models.kernel.gp.features import FeatureGPRegressor
 from chainrule.models.kernel.gp.iterative import IterativeGPRegressor
 from chainrule.models.kernel.gp.model import GPRegressor
 from chainrule.models.kernel.gp.settings import GPConfig
 from chainrule.models.kernel.gp.sparse import SparseGPClassifier, SparseGPRegressor
 
-GPModel = GPRegressor | IterativeGPRegressor | SparseGPClassifier | SparseGPRegressor
+GPModel = FeatureGPRegressor | GPRegressor | IterativeGPRegressor | SparseGPClassifier | SparseGPRegressor
 
 
 def build(config: GPConfig, schema: Schema, key: Key) -> GPModel:
-    """The exact process of values, one by iteration, or one by inducing inputs of values or classes."""
+    """The exact process of values, one by features or by iteration, or one by inducing inputs of values or classes."""
     if not targets.of(schema).has_values:
         return SparseGPClassifier(config, schema, key)
+    if config.approximate != "none":
+        return FeatureGPRegressor(config, schema, key)
     if config.method == "sparse":
         return SparseGPRegressor(config, schema, key)
     if config.method == "iterative":

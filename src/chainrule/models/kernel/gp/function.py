@@ -1,4 +1,4 @@
-"""What Gaussian processes of values that keep their training examples have in common.
+"""What Gaussian processes of values have in common, and those of them that keep their training examples.
 
 Hyper-parameters and posterior come from one run of training. Hyper-parameters are rounded to the precision of the model
 before the posterior is computed, so that all of it belongs together; answers are computed in double precision.
@@ -15,6 +15,7 @@ from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.kernels import Kernel
 from chainrule.kernels.gaussian_processes import GaussianProcessPosterior
@@ -33,14 +34,20 @@ class GPFunction(HasOwnTraining, HasPredictiveDistribution, HasPictures):
 
     kernel: eqx.AbstractVar[Kernel]
     log_noise: eqx.AbstractVar[Float[Array, ""]]
-    points: eqx.AbstractVar[Float[Array, "points features"]]
-    values: eqx.AbstractVar[Float[Array, "points outputs"]]
-    """Targets of the kept examples."""
-    weights: eqx.AbstractVar[Wide]
-    """Of the kernels with the kept examples in the mean of every output."""
     done: eqx.AbstractVar[Bool[Array, ""]]
     config: eqx.AbstractVar[GPConfig]
     schema: eqx.AbstractVar[Schema]
+
+    @property
+    @abc.abstractmethod
+    def learnt_from(self) -> int | None:
+        """How many training examples it learns from at most; None: all of them."""
+
+    @abc.abstractmethod
+    def known(
+        self, data: Data
+    ) -> tuple[Float[np.ndarray, "points features"], Float[np.ndarray, "points outputs"]]:
+        """Examples that it learnt from and their targets, in model units, for pictures."""
 
     @abc.abstractmethod
     def learnt(
@@ -58,7 +65,7 @@ class GPFunction(HasOwnTraining, HasPredictiveDistribution, HasPictures):
 
     def exactly(self, function: Any, x: Array) -> Any:
         """What a function of the model and of examples gives in double precision."""
-        dtype = jnp.promote_types(self.points.dtype, jnp.float32)
+        dtype = jnp.promote_types(self.log_noise.dtype, jnp.float32)
         return doubled(function, self, x, dtype=dtype)
 
     def predictive(self, x: Array) -> Normal:
@@ -82,8 +89,7 @@ class GPFunction(HasOwnTraining, HasPredictiveDistribution, HasPictures):
     def iterate(self, examples: Batch, key: Key) -> tuple[Self, Metrics]:
         """Hyper-parameters from several starts, then the posterior."""
         for_points, for_starts = jax.random.split(key)
-        count = len(self.points)
-        some = np.sort(np.asarray(jax.random.permutation(for_points, len(examples.x)))[:count])
+        some = np.sort(np.asarray(jax.random.permutation(for_points, len(examples.x)))[: self.learnt_from])
         found, metrics = self.learnt(rows(examples.x)[some], rows(examples.y)[some], for_starts)
         return eqx.tree_at(lambda m: m.done, found, jnp.ones((), bool)), metrics
 
@@ -91,6 +97,28 @@ class GPFunction(HasOwnTraining, HasPredictiveDistribution, HasPictures):
     def converged(self) -> bool:
         """After one run of the search."""
         return bool(self.done)
+
+
+class KeepsExamples(GPFunction):
+    """A process by the kernels with examples that it keeps."""
+
+    points: eqx.AbstractVar[Float[Array, "points features"]]
+    values: eqx.AbstractVar[Float[Array, "points outputs"]]
+    """Targets of the kept examples."""
+    weights: eqx.AbstractVar[Wide]
+    """Of the kernels with the kept examples in the mean of every output."""
+
+    @property
+    def learnt_from(self) -> int | None:
+        """As many as are kept."""
+        return len(self.points)
+
+    def known(
+        self, data: Data
+    ) -> tuple[Float[np.ndarray, "points features"], Float[np.ndarray, "points outputs"]]:
+        """Those that are kept."""
+        del data
+        return np.asarray(self.points), np.asarray(self.values)
 
 
 def searched(fitted: GaussianProcessPosterior, config: GPConfig, key: Key) -> GaussianProcessPosterior:
@@ -105,4 +133,4 @@ def searched(fitted: GaussianProcessPosterior, config: GPConfig, key: Key) -> Ga
     )
 
 
-__all__ = ["QUIETEST", "GPFunction", "searched"]
+__all__ = ["QUIETEST", "GPFunction", "KeepsExamples", "searched"]

@@ -27,7 +27,7 @@ from chainrule.kernels.kernel import TILE
 from chainrule.kernels.wide import Wide
 from chainrule.models.kernel import keeping
 from chainrule.models.kernel.gp import pictures
-from chainrule.models.kernel.gp.function import GPFunction, searched
+from chainrule.models.kernel.gp.function import KeepsExamples, searched
 from chainrule.models.kernel.gp.settings import MOST, GPConfig, kernel_from
 from chainrule.models.protocol import Metrics, output_count
 
@@ -42,7 +42,7 @@ _LIMIT = 1000
 
 
 @final
-class IterativeGPRegressor(GPFunction):
+class IterativeGPRegressor(KeepsExamples):
     """Values that are a smooth function of the examples, under noise, by conjugate gradients."""
 
     kernel: Kernel

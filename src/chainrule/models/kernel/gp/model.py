@@ -22,13 +22,13 @@ from chainrule.kernels.gaussian_processes import GaussianProcess, GaussianProces
 from chainrule.kernels.wide import Wide, WideTriangle
 from chainrule.models.kernel import keeping
 from chainrule.models.kernel.gp import pictures
-from chainrule.models.kernel.gp.function import GPFunction, searched
+from chainrule.models.kernel.gp.function import KeepsExamples, searched
 from chainrule.models.kernel.gp.settings import GPConfig, kernel_from
 from chainrule.models.protocol import Metrics, output_count
 
 
 @final
-class GPRegressor(GPFunction):
+class GPRegressor(KeepsExamples):
     """Values that are a smooth function of the examples, under noise, by the whole kernel matrix."""
 
     kernel: Kernel

@@ -41,14 +41,14 @@ _REACH = 1.645
 
 
 def all_of(model: "GPFunction", data: Data) -> Sequence[Picture]:
-    """What these data can show of any process that keeps its examples."""
+    """What these data can show of any process of values."""
     found: list[Picture] = [hyperparameters(model, data)]
     if model.schema.dimensions <= 100:
-        found += [band(model, data, column) for column in _most_relevant(model)]
+        found += [band(model, data, column) for column in _most_relevant(model, data)]
     scales = column_scales(model)
     if scales is not None:
-        found.append(_relevance(model, scales))
-    return [*found, evidence_surface(model)]
+        found.append(_relevance(model, data, scales))
+    return [*found, evidence_surface(model, data)]
 
 
 def column_scales(model: "GPFunction") -> Float[np.ndarray, " features"] | None:
@@ -71,12 +71,17 @@ def _names(model: "GPFunction") -> list[str]:
     return given if len(given) == count else [f"x{i + 1}" if count > 1 else "x" for i in range(count)]
 
 
-def _most_relevant(model: "GPFunction") -> list[int]:
+def _most_relevant(model: "GPFunction", data: Data) -> list[int]:
     scales = column_scales(model)
     if scales is None:
         return [0] if model.schema.dimensions == 1 else []
-    spread = np.asarray(model.points, np.float64).std(axis=0)
+    spread = _spread(model, data)
     return np.argsort(-spread / scales, kind="stable")[:_COLUMNS].tolist()
+
+
+def _spread(model: "GPFunction", data: Data) -> Float[np.ndarray, " features"]:
+    """The standard deviation of every column."""
+    return np.asarray(model.known(data)[0], np.float64).std(axis=0)
 
 
 def _outputs(model: "GPFunction", data: Data, values: np.ndarray) -> np.ndarray:
@@ -91,18 +96,19 @@ def hyperparameters(model: "GPFunction", data: Data) -> Table:
     unit = 1.0
     if data.target_scaling is not None:
         unit = float(np.mean(1 / np.abs(np.asarray(data.target_scaling.factor))))
+    points, _ = model.known(data)
     noise = float(np.exp(model.log_noise))
     rows: list[list[str | float | int]] = [
         ["noise, standard deviation", float(f"{noise**0.5:.4g}"), float(f"{noise**0.5 * unit:.4g}")]
     ]
-    spread = float(np.sqrt(np.asarray(model.kernel.diagonal(model.points)).mean()))
+    spread = float(np.sqrt(np.asarray(model.kernel.diagonal(jnp.asarray(points))).mean()))
     rows.append(["function, standard deviation", float(f"{spread:.4g}"), float(f"{spread * unit:.4g}")])
     stationary = _stationary(model.kernel)
     if stationary is not None and not stationary.scale.ndim:
         rows.append(["scale", float(f"{float(stationary.scale):.4g}"), ""])
-    caption = f"Learnt from {len(model.points):,} training examples by {model.config.objective}."
+    caption = f"Learnt from {len(points):,} training examples by {model.config.objective}."
     if not model.config.learn:
-        caption = f"As they were given, with {len(model.points):,} training examples."
+        caption = f"As they were given, with {len(points):,} training examples."
     columns = ["hyper-parameter", "model units", "units of the data"]
     return Table("hyper-parameters", "Hyper-parameters", columns, rows, caption=caption)
 
@@ -114,13 +120,14 @@ def _latent(model: "GPFunction", x: Array) -> tuple[Array, Array]:
 
 def band(model: "GPFunction", data: Data, column: int) -> Lines:
     """The first output along one column: the function and a new observation, 90 % of each."""
-    points = np.asarray(model.points, np.float64)
+    examples, values = model.known(data)
+    points = np.asarray(examples, np.float64)
     low, high = points[:, column].min(), points[:, column].max()
     margin = 0.1 * max(high - low, 1e-9)
     along = np.linspace(low - margin, high + margin, _GRID)
     x = np.repeat(np.median(points, axis=0)[None], _GRID, axis=0)
     x[:, column] = along
-    mean, variance = (np.asarray(a, np.float64) for a in _latent(model, jnp.asarray(x, model.points.dtype)))
+    mean, variance = (np.asarray(a, np.float64) for a in _latent(model, jnp.asarray(x, examples.dtype)))
     total = variance + float(np.exp(model.log_noise))
 
     def ends(spread: np.ndarray) -> list[np.ndarray]:
@@ -131,10 +138,8 @@ def band(model: "GPFunction", data: Data, column: int) -> Lines:
     at = np.asarray(data.inverse(shaped.astype(np.float32)), np.float64).reshape(_GRID, -1)[:, column]
     middle = _outputs(model, data, mean)[:, 0]
     some = np.unique(np.linspace(0, len(points) - 1, min(len(points), _DOTS)).astype(int))
-    kept = np.asarray(
-        data.inverse(np.asarray(model.points)[some].reshape(-1, *model.schema.shape)), np.float64
-    )
-    dots = kept.reshape(len(some), -1)[:, column], _outputs(model, data, np.asarray(model.values)[some])[:, 0]
+    kept = np.asarray(data.inverse(examples[some].reshape(-1, *model.schema.shape)), np.float64)
+    dots = kept.reshape(len(some), -1)[:, column], _outputs(model, data, values[some])[:, 0]
     name, several = _names(model)[column], model.schema.dimensions > 1
     others = (
         " All other columns are at their medians, so that examples lie around the curve." if several else ""
@@ -151,9 +156,9 @@ def band(model: "GPFunction", data: Data, column: int) -> Lines:
     )
 
 
-def _relevance(model: "GPFunction", scales: np.ndarray) -> Bars:
+def _relevance(model: "GPFunction", data: Data, scales: np.ndarray) -> Bars:
     """How much each column matters: its spread in units of its scale."""
-    spread = np.asarray(model.points, np.float64).std(axis=0)
+    spread = _spread(model, data)
     relevance = spread / scales
     order = np.argsort(-relevance, kind="stable")[:_BARS]
     names = _names(model)
@@ -170,11 +175,12 @@ def _relevance(model: "GPFunction", scales: np.ndarray) -> Bars:
     )
 
 
-def evidence_surface(model: "GPFunction") -> Scatter:
+def evidence_surface(model: "GPFunction", data: Data) -> Scatter:
     """The log marginal likelihood over the noise and the scales, around what was learnt."""
-    size = min(len(model.points), _EXAMPLES)
-    some = np.unique(np.linspace(0, len(model.points) - 1, size).astype(int))
-    x, y = np.asarray(model.points)[some], np.asarray(model.values, np.float64)[some]
+    points, values = model.known(data)
+    size = min(len(points), _EXAMPLES)
+    some = np.unique(np.linspace(0, len(points) - 1, size).astype(int))
+    x, y = points[some], np.asarray(values, np.float64)[some]
     powers = np.linspace(-_FACTOR, _FACTOR, _SURFACE)
     noise = float(np.exp(model.log_noise))
     noises = noise * 10.0**powers

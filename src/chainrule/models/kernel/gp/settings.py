@@ -15,11 +15,9 @@ from chainrule.data.schema import Schema
 from chainrule.kernels import Constant, Kernel, host
 from chainrule.kernels.data_checks import warn_of_columns
 from chainrule.kernels.gaussian_processes.stochastic import INDUCING
+from chainrule.models.kernel.approximating import ApproximateConfig, feature_count, sized
 from chainrule.models.kernel.settings import (
     WITHOUT_SCALE,
-    Degree,
-    Kept,
-    KernelName,
     Scale,
     kept,
     kernel_of,
@@ -27,10 +25,9 @@ from chainrule.models.kernel.settings import (
     refuse_weights,
     rows,
 )
-from chainrule.models.protocol import Config
 
 MOST = 3000
-"""Training examples that are kept unless told otherwise, and from which an iterative process learns first."""
+"""Training examples that are kept unless told; where there are more, hyper-parameters are learnt from so many first."""
 MOST_ITERATIVE = 10_000
 """The same of an iterative process."""
 COLUMNS = 20
@@ -40,7 +37,7 @@ SCREENED = 500
 
 
 @final
-class GPConfig(Config):
+class GPConfig(ApproximateConfig):
     """Settings of the Gaussian process."""
 
     method: Literal["auto", "exact", "iterative", "sparse"] = Field(
@@ -49,9 +46,7 @@ class GPConfig(Config):
         "conjugate gradients, which never store the matrix, for tens of thousands of them; sparse: values or classes "
         "by inducing inputs, trained by batches of any number of examples; auto: exact for values, sparse for classes",
     )
-    kernel: KernelName = "rbf"
     scale: Scale = "auto"
-    degree: Degree = 3
     ard: bool | Literal["auto"] = Field(
         "auto",
         description="a scale of its own for every column, which says how much it matters; auto: up to "
@@ -91,7 +86,6 @@ class GPConfig(Config):
         description="method=iterative: steps of Adam on the hyper-parameters by all kept examples, after they were "
         f"learnt from {MOST:,} of them",
     )
-    points: Kept = "auto"
     inducing: Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"] = Field(
         "auto",
         description=f"method=sparse: inducing inputs, which begin at means of clusters; auto: {INDUCING}, or as many "
@@ -129,6 +123,8 @@ def suited(config: GPConfig, schema: Schema, examples: int | None) -> Mapping[st
             f"method={config.method}: classes are learnt by method=sparse",
             remedy="leave method out, or use method=sparse",
         )
+    if config.approximate != "none":
+        _check_approximate(config, exact)
     if config.method == "iterative" and config.objective != "evidence":
         raise ArgumentError(
             f"method=iterative objective={config.objective}: iterations estimate the evidence alone",
@@ -143,12 +139,30 @@ def suited(config: GPConfig, schema: Schema, examples: int | None) -> Mapping[st
     return {"ard": has_scales(config, schema.dimensions), "method": method}
 
 
+def _check_approximate(config: GPConfig, values: bool) -> None:
+    """Refuse features in place of the kernel where the method has none."""
+    if not values:
+        raise ArgumentError(
+            f"approximate={config.approximate}: classes are learnt by inducing inputs, which take the kernel itself",
+            remedy="leave approximate out; svm and kernel-ridge learn classes by features",
+        )
+    if config.method in ("iterative", "sparse"):
+        raise ArgumentError(
+            f"approximate={config.approximate} method={config.method}: this method takes the kernel itself",
+            remedy="leave one of the two out",
+        )
+
+
 def measured(config: GPConfig, data: Data) -> Mapping[str, Any]:
     """The scale at which learning begins and the number of kept examples; warns of columns that teach badly."""
     refuse_weights("gp", data)
     own = has_scales(config, data.schema.dimensions)
     warn_of_columns("gp", rows(data.train.x), scales=2 if own else 1, columns=data.schema.columns)
-    found: dict[str, Any] = _inducing(config, data) if config.method == "sparse" else _points(config, data)
+    if config.approximate != "none":
+        found: dict[str, Any] = {**sized(config, data, MOST)}
+    else:
+        feature_count(config, data)
+        found = _inducing(config, data) if config.method == "sparse" else _points(config, data)
     if config.scale == "auto":
         found["scale"] = float(f"{median_distance(data):.6g}")
     return found

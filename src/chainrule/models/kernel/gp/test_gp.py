@@ -154,9 +154,9 @@ def test_pictures_can_be_drawn(run: cr.Run, table: Data) -> None:
     assert "interval-coverage" in [one.name for one in report.gallery.prediction_pictures(run)]
 
 
-def test_the_surface_is_highest_at_what_was_learnt(run: cr.Run) -> None:
+def test_the_surface_is_highest_at_what_was_learnt(run: cr.Run, table: Data) -> None:
     assert isinstance(run.model, GPRegressor)
-    surface = pictures.evidence_surface(run.model).field
+    surface = pictures.evidence_surface(run.model, table).field
     assert surface is not None
     row, column = np.unravel_index(np.argmax(surface), surface.shape)
     assert abs(row - 12) <= 1

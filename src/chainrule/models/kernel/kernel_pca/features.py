@@ -3,20 +3,15 @@
 from typing import final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.schema import Schema
-from chainrule.kernels import Kernel
-from chainrule.kernels.features import Features, KernelFeatures, Rows
-from chainrule.kernels.nystrom import Nystrom
+from chainrule.kernels.features import Features, KernelFeatures
 from chainrule.kernels.principal_components import FeatureProjection, FittedComponents
-from chainrule.kernels.random_features import RandomFourierFeatures
-from chainrule.kernels.wide import WideTriangle, doubled
-from chainrule.models.kernel import keeping
+from chainrule.models.kernel import feature_maps, keeping
 from chainrule.models.kernel.approximating import USUAL
 from chainrule.models.kernel.kernel_pca.model import CurvedComponents
 from chainrule.models.kernel.kernel_pca.settings import KernelPCAConfig, kernel_from
@@ -24,34 +19,10 @@ from chainrule.probability.linear import principal_components
 
 
 @final
-class LandmarkFeatures(KernelFeatures):
-    """Nyström's features in arrays of single precision, as good as double precision: `L^-1 k(Z, x)`."""
-
-    kernel: Kernel
-    landmarks: Float[Array, "count size"]
-    lower: WideTriangle
-    """The factor of the matrix of the landmarks."""
-
-    @property
-    def count(self) -> int:
-        return len(self.landmarks)
-
-    def __call__(self, x: Rows) -> Features:
-        found: Array = doubled(_whitened, self, jnp.asarray(x), dtype=self.landmarks.dtype)
-        return found
-
-
-def _whitened(features: LandmarkFeatures, x: Array) -> Float[Array, "batch count"]:
-    """By features in double precision."""
-    across = features.kernel.tile(features.landmarks, x)
-    return jax.scipy.linalg.solve_triangular(features.lower.double(), across, lower=True).T
-
-
-@final
 class FeaturePCAModel(CurvedComponents):
     """Principal components of random Fourier features, or of kernels with landmarks."""
 
-    features: RandomFourierFeatures | LandmarkFeatures
+    features: KernelFeatures
     mean: Float[Array, " count"]
     """Of the features."""
     axes: Float[Array, "count latent"]
@@ -67,11 +38,7 @@ class FeaturePCAModel(CurvedComponents):
     def __init__(self, config: KernelPCAConfig, schema: Schema, key: Key) -> None:
         count = USUAL if config.features == "auto" else config.features
         room, entries, kernel = keeping.room(config.points), schema.dimensions, kernel_from(config)
-        if config.approximate == "rff":
-            self.features = RandomFourierFeatures(kernel, entries, frequencies=count // 2, key=key)
-        else:
-            lower = WideTriangle(jnp.eye(count), jnp.zeros(count))
-            self.features = LandmarkFeatures(kernel, jnp.zeros((count, entries)), lower)
+        self.features = feature_maps.blank(config.approximate, kernel, entries, count, key)
         self.mean = jnp.zeros(count)
         self.axes = jnp.zeros((count, config.latent))
         self.points = jnp.zeros((room, entries))
@@ -103,16 +70,8 @@ class FeaturePCAModel(CurvedComponents):
         projection = found.projection
         assert isinstance(projection, FeatureProjection)
         arrays = tuple(jnp.asarray(a, jnp.float32) for a in (projection.mean, projection.axes))
-        new = eqx.tree_at(lambda m: (m.mean, m.axes), self, arrays)
-        known = projection.features
-        if isinstance(known, RandomFourierFeatures):
-            return eqx.tree_at(lambda m: m.features.w, new, jnp.asarray(known.w, jnp.float32))
-        assert isinstance(known, Nystrom)
-        chosen = (
-            jnp.asarray(known.landmarks, jnp.float32),
-            WideTriangle.of(np.asarray(known.lower), jnp.float32),
-        )
-        return eqx.tree_at(lambda m: (m.features.landmarks, m.features.lower), new, chosen)
+        features = feature_maps.held(projection.features)
+        return eqx.tree_at(lambda m: (m.features, m.mean, m.axes), self, (features, *arrays))
 
     def variances(self) -> Float[np.ndarray, " axes"]:
         """By the features of the kept examples."""
@@ -125,4 +84,4 @@ def _features(model: FeaturePCAModel, x: Array) -> Features:
     return model.features(x)
 
 
-__all__ = ["FeaturePCAModel", "LandmarkFeatures"]
+__all__ = ["FeaturePCAModel"]

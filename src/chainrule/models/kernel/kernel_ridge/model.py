@@ -21,7 +21,7 @@ from chainrule.kernels.nystrom import Nystrom
 from chainrule.kernels.random_features import RandomFourierFeatures
 from chainrule.kernels.regression import FittedFeatures, FittedRidge, KernelRidge
 from chainrule.kernels.wide import Wide, doubled
-from chainrule.models.kernel import keeping
+from chainrule.models.kernel import feature_maps, keeping
 from chainrule.models.kernel.approximating import USUAL
 from chainrule.models.kernel.calibration import sharpness
 from chainrule.models.kernel.kernel_ridge import pictures
@@ -199,8 +199,7 @@ class FourierRidgeModel(RidgeModel):
 
     def centred(self, x: Array) -> Float[Array, "batch outputs"]:
         """The weighted sum of features."""
-        found: Array = doubled(_of_features, self, x, dtype=jnp.promote_types(self.offset.dtype, jnp.float32))
-        return found
+        return feature_maps.weighted(self.features, self.weights, x.reshape(len(x), -1))
 
     def holding(self, fitted: FittedRidge | FittedFeatures) -> "FourierRidgeModel":
         """With the features that were drawn, and their weights."""
@@ -234,12 +233,6 @@ def _of_kernels(model: KernelRidgeModel, x: Array) -> Float[Array, "batch output
     """By a model in double precision."""
     tile = kernel_from(model.config).tile(x.reshape(len(x), -1), model.points)
     return jnp.matmul(tile, model.coefficients.double(), precision="highest")
-
-
-def _of_features(model: FourierRidgeModel, x: Array) -> Float[Array, "batch outputs"]:
-    """By a model in double precision."""
-    psi = model.features(x.reshape(len(x), -1))
-    return jnp.matmul(psi, model.weights.double(), precision="highest")
 
 
 def _named(loss: Scalar, metrics: Metrics) -> dict[str, Array]:

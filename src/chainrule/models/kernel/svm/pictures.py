@@ -16,7 +16,7 @@ from chainrule.data.splits import Split
 from chainrule.kernels.support_vectors.calibration import pairs_of
 
 if TYPE_CHECKING:
-    from chainrule.models.kernel.svm.model import SupportVectors
+    from chainrule.models.kernel.svm.decisions import SupportVectors
 
 _GRID = 60
 _SHOWN = 1000
@@ -27,8 +27,8 @@ _AT_ONCE = 500
 
 def all_of(model: "SupportVectors", data: Data) -> Sequence[Picture]:
     """What these data can show."""
-    found: list[Picture] = [counts(model, data)]
-    plane = kinds.of(data.schema).is_plane(data.schema) and model.coefficients.shape[1] == 1
+    found: list[Picture] = [] if model.coefficients is None else [counts(model, data)]
+    plane = kinds.of(data.schema).is_plane(data.schema) and len(model.intercepts) == 1
     if plane:
         found.append(margins(model, data))
     return [*found, histogram(model, data), worst(model, data)]
@@ -91,7 +91,7 @@ def counts(model: "SupportVectors", data: Data) -> Bars:
 
 
 def margins(model: "SupportVectors", data: Data) -> Scatter:
-    """Examples of the plane with their support vectors, over the decision value and its margins."""
+    """Examples of the plane with their support vectors, if they are kept, over the decision value and its margins."""
     batch = _some(data.train)
     inputs = data.inverse(batch.x)
     low, high = inputs.min(axis=0), inputs.max(axis=0)
@@ -101,8 +101,6 @@ def margins(model: "SupportVectors", data: Data) -> Scatter:
     field = _decision(model, np.asarray(data.scaling.apply(grid.reshape(-1, 2).astype(np.float32))))[:, 0]
     schema = data.schema
     target = targets.of(schema)
-    carries = np.asarray(model.coefficients).any(axis=1)
-    support = data.inverse(np.asarray(model.points)[carries].reshape(-1, *schema.shape))[:_SHOWN]
     contours: list[tuple[float, str]] = [(0.0, "border")]
     groups: dict[str, np.ndarray] = {"examples": inputs}
     if target.one_class:
@@ -110,13 +108,20 @@ def margins(model: "SupportVectors", data: Data) -> Scatter:
         contours = [(-1.0, "-1"), (0.0, "0"), (1.0, "1")]
     if target.has_values:
         contours = []
+    if model.coefficients is not None:
+        carries = np.asarray(model.coefficients).any(axis=1)
+        support = np.asarray(model.points)[carries].reshape(-1, *schema.shape)
+        groups["support vectors"] = data.inverse(support)[:_SHOWN]
     names = [*schema.columns, "x1", "x2"] if len(schema.columns) >= 2 else ["x1", "x2"]
+    title = "Support vectors and margins" if target.one_class else "Support vectors"
+    if model.coefficients is None:
+        title = "Margins" if target.one_class else "Decision values"
     return Scatter(
         "margins",
-        "Support vectors and margins" if target.one_class else "Support vectors",
+        title,
         names[0],
         names[1],
-        {**groups, "support vectors": support},
+        groups,
         field.reshape(_GRID, _GRID),
         (left, right, bottom, top),
         contours,

@@ -14,8 +14,8 @@ from chainrule.data.schema import Schema
 from chainrule.kernels import Kernel
 from chainrule.kernels.support_vectors.classification import check_nu
 from chainrule.kernels.support_vectors.inputs import usual_gamma
-from chainrule.models.kernel.settings import Degree, Kept, KernelName, kept, kernel_of, rows
-from chainrule.models.protocol import Config
+from chainrule.models.kernel.approximating import ApproximateConfig, sized
+from chainrule.models.kernel.settings import kernel_of, rows
 
 MOST = 20_000
 """Training examples that are kept unless told otherwise."""
@@ -24,16 +24,14 @@ OUTSIDE = 0.1
 
 
 @final
-class SVMConfig(Config):
+class SVMConfig(ApproximateConfig):
     """Settings of the support vector machine."""
 
-    kernel: KernelName = "rbf"
     scale: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
         "auto",
         description="length over which the kernel falls, in model units; auto: sqrt(D var / 2) for D entries of this "
         "variance, which is gamma = 1 / (D var)",
     )
-    degree: Degree = 3
     C: float = Field(
         1.0,
         gt=0,
@@ -60,7 +58,6 @@ class SVMConfig(Config):
     tolerance: float = Field(
         1e-3, gt=0, lt=1, description="duality gap at which training ends, as a share of the objective"
     )
-    points: Kept = "auto"
 
 
 def kernel_from(config: SVMConfig) -> Kernel:
@@ -74,7 +71,7 @@ def measured(config: SVMConfig, data: Data) -> Mapping[str, Any]:
     _check_settings(config, data.schema)
     if target.one_class:
         _check_classes(config, data)
-    found: dict[str, Any] = {"points": kept(config.points, data, MOST)}
+    found: dict[str, Any] = {**sized(config, data, MOST)}
     if config.scale == "auto":
         gamma = usual_gamma("svm", rows(data.train.x))
         found["scale"] = float(f"{math.sqrt(1 / (2 * gamma)):.6g}")
@@ -118,4 +115,4 @@ def _check_classes(config: SVMConfig, data: Data) -> None:
         check_nu(config.nu, np.array(names), y, weights)
 
 
-__all__ = ["OUTSIDE", "SVMConfig", "kernel_from", "measured"]
+__all__ = ["MOST", "OUTSIDE", "SVMConfig", "kernel_from", "measured"]

@@ -1,0 +1,109 @@
+"""What a support vector machine stands on: a kernel of its examples, or features in place of it.
+
+The problems are the same. On a kernel they are solved by working sets of its rows; on features by an interior-point
+method, in time that grows with the number of examples. Either way the machine is known by its support vectors, the
+kernel of features being their inner product.
+"""
+
+from dataclasses import dataclass
+from typing import Any, final, get_args
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from chainrule.core.checks import whole
+from chainrule.core.errors import check_choice
+from chainrule.core.types import Key
+from chainrule.kernels.approximation import Approximate
+from chainrule.kernels.features import KernelFeatures
+from chainrule.kernels.functions import Composed, Linear
+from chainrule.kernels.kernel import Kernel
+from chainrule.kernels.precision import in_double
+from chainrule.kernels.regression import features_of
+from chainrule.kernels.support_vectors.interior import feature_optimum
+from chainrule.kernels.support_vectors.optimum import DualOptimum, Limits, kernel_sums, optimum
+from chainrule.kernels.support_vectors.problem import DualProblem
+
+
+@final
+@dataclass(frozen=True)
+class Basis:
+    """A kernel, the examples, and their features where they stand for the kernel."""
+
+    kernel: Kernel
+    x: Float[np.ndarray, "rows columns"]
+    features: Float[np.ndarray, "rows features"] | None = None
+
+    def optimum(
+        self,
+        problem: DualProblem,
+        start: Float[np.ndarray, " own"],
+        limits: Limits,
+        *,
+        own: Int[np.ndarray, " own"] | None = None,
+        groups: int = 1,
+        unit: float = 1.0,
+        size: int | None = None,
+    ) -> DualOptimum:
+        """The optimum of a problem about some of the examples, or about all."""
+        some: Any = slice(None) if own is None else own
+        if self.features is None:
+            return optimum(
+                self.kernel, self.x[some], problem, start, limits, groups=groups, unit=unit, size=size
+            )
+        return feature_optimum(
+            self.features[some], problem, start, limits, groups=groups, unit=unit, size=size
+        )
+
+
+def check_basis(where: str, approximate: str, count: int) -> None:
+    """Raise unless this is one of the ways to stand for a kernel, by a whole number of features."""
+    check_choice(where, "approximate", approximate, get_args(Approximate))
+    whole(where, "count", count)
+
+
+def basis(
+    kernel: Kernel, x: Float[np.ndarray, "rows columns"], approximate: str, count: int, key: Key | None
+) -> Basis:
+    """The kernel itself, or so many features in place of it.
+
+    >>> from chainrule.kernels import RBF
+    >>> basis(RBF(1.0), np.zeros((3, 1)), "rff", 4, None).features.shape
+    (3, 4)
+    """
+    if approximate == "none":
+        return Basis(kernel, x)
+    found, features = features_of(kernel, x, approximate, count, key)
+    return Basis(Composed(Linear(), found), x, features)
+
+
+def feature_weights(
+    kernel: Kernel,
+    points: Float[np.ndarray, "points columns"],
+    coefficients: Float[np.ndarray, "points sums"],
+) -> tuple[KernelFeatures, Float[np.ndarray, "features sums"]] | None:
+    """The features that a kernel is the inner product of, and their weights by those of points; of others none."""
+    if not isinstance(kernel, Composed) or not isinstance(kernel.map, KernelFeatures):
+        return None
+    return kernel.map, _features(kernel.map, points).T @ coefficients
+
+
+def weighted_sums(
+    kernel: Kernel,
+    x: Float[np.ndarray, "rows columns"],
+    points: Float[np.ndarray, "points columns"],
+    coefficients: Float[np.ndarray, "points sums"],
+) -> Float[np.ndarray, "rows sums"]:
+    """`sum_j k(x_i, points_j) c_j` in double precision: by blocks of kernels, or by the weights of features."""
+    linear = feature_weights(kernel, points, coefficients)
+    if linear is None:
+        return kernel_sums(kernel, x, points, coefficients)
+    return _features(linear[0], x) @ linear[1]
+
+
+@in_double
+def _features(features: KernelFeatures, x: Any) -> Any:
+    return features(x)
+
+
+__all__ = ["Basis", "basis", "check_basis", "feature_weights", "weighted_sums"]
