@@ -98,13 +98,9 @@ def climbed(objective: Callable[..., Scalar], start: Any, *arguments: Any, steps
         flat, unravel = ravel_pytree(arrays)
         given = widened(arguments)
 
-        @eqx.filter_jit
-        def slope(flat: Any, given: Any) -> Any:
-            return jax.value_and_grad(lambda flat: -objective(eqx.combine(unravel(flat), rest), *given))(flat)
-
         def judge(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = (np.asarray(part) for part in slope(jnp.asarray(flat), given))
-            return float(value), gradient
+            value, gradient = _sloped(objective, unravel(jnp.asarray(flat)), rest, given)
+            return -float(value), -np.asarray(ravel_pytree(gradient)[0])
 
         first = np.asarray(flat)
         found = lowest(judge, first, np.stack([first - _REACH, first + _REACH], axis=1), most)
@@ -113,6 +109,12 @@ def climbed(objective: Callable[..., Scalar], start: Any, *arguments: Any, steps
         best = eqx.combine(unravel(jnp.asarray(found.at)), rest)
         plain = jax.tree.map(lambda a: np.asarray(a) if isinstance(a, jax.Array) else a, best)
         return Climbed(plain, -found.value, -found.values, found.converged)
+
+
+@eqx.filter_jit
+def _sloped(objective: Callable[..., Scalar], arrays: Any, rest: Any, given: Any) -> Any:
+    """The objective and its gradient; compiled once for all climbs of one objective over arrays of the same shapes."""
+    return jax.value_and_grad(lambda arrays: objective(eqx.combine(arrays, rest), *given))(arrays)
 
 
 def _movable(tree: Any) -> Any:

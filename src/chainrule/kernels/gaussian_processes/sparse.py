@@ -148,6 +148,8 @@ def collapse(process: SparseGaussianProcess, x: Points, y: Float[Array, " rows"]
     kernel, noise = process.kernel, process.noise
     placed = jnp.asarray(process.inducing)
     prior = factored(kernel.tile(placed, placed), "kernel of the inducing inputs")
+    # A product with the inverse factor, and its derivative, take half the time of solving for every tile.
+    whitening = prior.whiten(jnp.eye(len(placed), dtype=y.dtype))
     rows, size = len(x), min(len(x), max(1, TILE // len(placed)))
     tiles = -(-rows // size)
     padded = jnp.pad(x, ((0, tiles * size - rows), (0, 0)), mode="edge").reshape(tiles, size, -1)
@@ -157,9 +159,9 @@ def collapse(process: SparseGaussianProcess, x: Points, y: Float[Array, " rows"]
     @jax.checkpoint
     def add(sums: tuple[Array, ...], tile: tuple[Array, ...]) -> tuple[tuple[Array, ...], None]:
         here, values, real = tile
-        seen = prior.whiten(kernel.tile(placed, here)) * real[None, :]
+        seen = whitening @ (kernel.tile(placed, here) * real[None, :])
         own = (kernel.diagonal(here) * real).sum()
-        return jax.tree.map(jnp.add, sums, (seen @ seen.T, seen @ values, own)), None
+        return jax.tree.map(jnp.add, sums, (_squared(seen), seen @ values, own)), None
 
     count = len(placed)
     zeros = jnp.zeros((count, count), y.dtype), jnp.zeros(count, y.dtype), jnp.zeros((), y.dtype)
@@ -175,6 +177,18 @@ def collapse(process: SparseGaussianProcess, x: Points, y: Float[Array, " rows"]
     # The trace of K - Q is not negative; rounding may say otherwise where Z holds all inputs.
     left = jnp.maximum(own - jnp.trace(square), 0.0)
     return Collapsed(prior, learnt, learnt.solve(across) / noise, evidence - 0.5 * left / noise)
+
+
+@jax.custom_jvp
+def _squared(a: Float[Array, "rows columns"]) -> Float[Array, "rows rows"]:
+    """`a a'`; the two halves of its derivative are one product."""
+    return a @ a.T
+
+
+@_squared.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    half = tangents[0] @ primals[0].T
+    return _squared(primals[0]), half + half.T
 
 
 @in_double
