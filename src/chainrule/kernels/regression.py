@@ -136,11 +136,15 @@ class KernelRidge:
         if self.approximate != "none":
             return self._fit_features(x, values, counts, np.shape(y))
         ridge, searched = self.ridge, None
-        if ridge is None:
-            searched = search_ridge(self.kernel, x, values, counts)
+        if ridge is None and len(x) > MANY:
+            searched, (coefficients, residuals, jitter) = _descended(self.kernel, x, values, counts)
             ridge = searched.best
-        solve = _solved if len(x) <= MANY else _solved_in_place
-        coefficients, residuals, jitter = solve(self.kernel, x, values, counts, ridge)
+        else:
+            if ridge is None:
+                searched = search_ridge(self.kernel, x, values, counts)
+                ridge = searched.best
+            solve = _solved if len(x) <= MANY else _solved_in_place
+            coefficients, residuals, jitter = solve(self.kernel, x, values, counts, ridge)
         shape = np.shape(y)
         return FittedRidge(
             self.kernel,
@@ -233,24 +237,28 @@ def search_ridge(kernel: Kernel, x: Any, y: Any, weights: Any = None, ridges: An
     if grid is not None and (grid.ndim != 1 or not grid.size or not (grid > 0).all()):
         raise ArgumentError("search_ridge(ridges): a list of positive numbers is needed")
     if grid is None and len(rows) > MANY:
-        return _descended(kernel, rows, values, counts)
+        return _descended(kernel, rows, values, counts)[0]
     return Searched(*_searched(kernel, rows, values, counts, grid))
 
 
-def _descended(kernel: Kernel, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Searched:
-    """Ridges from the best one of some rows downhill, first in long strides."""
+def _descended(
+    kernel: Kernel, x: np.ndarray, y: np.ndarray, weights: np.ndarray
+) -> tuple[Searched, tuple[np.ndarray, np.ndarray, float]]:
+    """Ridges from the best one of some rows downhill, first in long strides; and what the best one gives."""
     few = np.sort(np.random.default_rng(0).permutation(len(x))[: MANY // 2])
     begin = int(np.argmin(Searched(*_searched(kernel, x[few], y[few], weights[few], None)).errors))
     with jax.enable_x64(True):
         matrix = host.lower_gram(widened(kernel), x)
     ridges = np.asarray(RIDGES) * np.diagonal(matrix).mean()
     found: dict[int, float] = {}
+    solved: dict[int, tuple[np.ndarray, np.ndarray, float]] = {}
 
     def error(number: int) -> float:
         if not 0 <= number < len(ridges):
             return np.inf
         if number not in found:
-            found[number] = _left_out(matrix, y, weights, ridges[number])
+            solved[number] = _with_ridge(matrix, y, weights, ridges[number])
+            found[number] = float((weights[:, None] * np.square(solved[number][1])).mean())
         return found[number]
 
     best = begin
@@ -258,13 +266,14 @@ def _descended(kernel: Kernel, x: np.ndarray, y: np.ndarray, weights: np.ndarray
         while error(near := min((best - stride, best + stride), key=error)) < error(best):
             best = near
     tried = sorted(found)
-    return Searched(ridges[tried], np.array([found[number] for number in tried]))
+    errors = np.array([found[number] for number in tried])
+    return Searched(ridges[tried], errors), solved[tried[int(np.argmin(errors))]]
 
 
-def _left_out(
+def _with_ridge(
     matrix: Float[np.ndarray, "rows rows"], y: np.ndarray, weights: np.ndarray, ridge: float
-) -> float:
-    """The mean squared leave-one-out residual, from the lower half of a Gram matrix."""
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Coefficients, leave-one-out residuals and jitter, from the lower half of a Gram matrix."""
 
     def build() -> np.ndarray:
         raised = matrix.copy(order="F")
@@ -273,8 +282,7 @@ def _left_out(
 
     factor = host.factor(build, "K + ridge I")
     coefficients = factor.solve(y)
-    residuals = coefficients / factor.inverse_diagonal(keep=False)[:, None]
-    return float((weights[:, None] * np.square(residuals)).mean())
+    return coefficients, coefficients / factor.inverse_diagonal(keep=False)[:, None], factor.jitter
 
 
 @in_double

@@ -188,8 +188,12 @@ class WideNetwork(HasOwnTraining, HasLogits, HasPictures):
         """Targets as rows of centred numbers, and what was subtracted."""
 
     @abc.abstractmethod
+    def logits_of(self, outputs: Float[Array, "batch outputs"]) -> Float[Array, "batch outputs"]:
+        """Logits, or values in model units, by the regression."""
+
     def logits(self, x: Array) -> Float[Array, "batch outputs"]:
         """Logits, or values in model units."""
+        return self.logits_of(self.outputs(x))
 
     def outputs(self, x: Array) -> Float[Array, "batch outputs"]:
         """The regression itself."""
@@ -252,7 +256,11 @@ class WideNetwork(HasOwnTraining, HasLogits, HasPictures):
                 jnp.ones((), bool),
             ),
         )
-        loss, metrics = _judged(new, jax.tree.map(jnp.asarray, part), key)
+        # The regression at the kept examples is known: `K a = y - ridge a`.
+        there = values - (fitted.ridge / weights + fitted.jitter)[:, None] * fitted.coefficients
+        logits = new.logits_of(jnp.asarray(there, jnp.float32))
+        given = None if part.weights is None else jnp.asarray(part.weights)
+        loss, metrics = supervised_loss(self.schema, logits, jnp.asarray(part.y), weights=given)
         return new, {"loss": loss, **metrics, "ridge": new.ridge}
 
     @property
@@ -263,11 +271,6 @@ class WideNetwork(HasOwnTraining, HasLogits, HasPictures):
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """The kernel of training examples by target, its spectrum, what more examples bring, how sure it is."""
         return pictures.all_of(self, data, key)
-
-
-@eqx.filter_jit
-def _judged(model: WideNetwork, examples: Batch, key: Key) -> Any:
-    return model.loss(examples, key)
 
 
 def _outputs(model: WideNetwork, x: Array) -> Float[Array, "batch outputs"]:

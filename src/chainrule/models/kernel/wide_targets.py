@@ -47,9 +47,9 @@ class WideClassifier(WideNetwork):
         self.ridge, self.log_sharpness, self.done = jnp.zeros(()), jnp.zeros(()), jnp.zeros((), bool)
         self.config, self.schema = config, schema
 
-    def logits(self, x: Array) -> Float[Array, "batch classes"]:
+    def logits_of(self, outputs: Float[Array, "batch classes"]) -> Float[Array, "batch classes"]:
         """Outputs over the temperature."""
-        return jnp.exp(self.log_sharpness) * (self.outputs(x) + self.offset[None])
+        return jnp.exp(self.log_sharpness) * (outputs + self.offset[None])
 
     def values_of(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Centred one-hot rows."""
@@ -98,9 +98,9 @@ class WideRegressor(WideNetwork, HasPredictiveDistribution):
         self.done = jnp.zeros((), bool)
         self.config, self.schema = config, schema
 
-    def logits(self, x: Array) -> Float[Array, "batch outputs"]:
+    def logits_of(self, outputs: Float[Array, "batch outputs"]) -> Float[Array, "batch outputs"]:
         """Values in model units, flattened."""
-        return self.outputs(x) + self.offset[None]
+        return outputs + self.offset[None]
 
     def predictive(self, x: Array) -> Normal:
         """A Gaussian around every value, noise included."""

@@ -209,3 +209,17 @@ def test_equal_examples_with_different_values_are_refused_without_a_ridge(values
     with pytest.raises(DataError, match=r"ridge=0: rows \d+ and \d+ are the same point(.|\n)*use ridge=auto"):
         cr.models.build("nngp", twice, ridge=0)
     cr.models.build("nngp", values, ridge=0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_of_training_is_that_of_the_trained_model(
+    values: Data, classes: Data, weighted: bool
+) -> None:
+    for data in (values, classes):
+        batch = data.train.batch(np.arange(len(data.train)))
+        if weighted:
+            batch = batch._replace(weights=np.linspace(0.5, 2.0, len(batch.x)).astype(np.float32))
+        model, metrics = cr.models.build("nngp", data, depth=1).iterate(batch, KEY)  # type: ignore[attr-defined]
+        loss, own = eqx.filter_jit(lambda m, b: m.loss(b, KEY))(model, jax.tree.map(jnp.asarray, batch))
+        assert float(metrics["loss"]) == pytest.approx(float(loss), rel=1e-3, abs=1e-6)
+        assert set(own) <= set(metrics)
