@@ -39,7 +39,8 @@ class PointsKind(Kind):
     def describe(self, schema: Schema, total: int) -> str:
         """How many, and of how many dimensions."""
         shape = "×".join(str(n) for n in schema.shape)
-        return f"{total:,} points in {shape} dimensions{targets.of(schema).describe(schema)}"
+        dimensions = "dimension" if shape == "1" else "dimensions"
+        return f"{total:,} points in {shape} {dimensions}{targets.of(schema).describe(schema)}"
 
     def claims(self, x: np.ndarray, where: str) -> bool:
         """Pairs of numbers."""
