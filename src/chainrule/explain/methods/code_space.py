@@ -5,11 +5,17 @@ All work on codes that are there already, in double precision; nothing is traine
 
 from typing import NamedTuple
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.spatial import cKDTree
 from scipy.stats import norm
 
+from chainrule.core.errors import ArgumentError
+from chainrule.data import kinds
+from chainrule.data.schema import Schema
+from chainrule.models.protocol import CanDecode, CanEncode, Model
 from chainrule.probability.classification import fit_gaussian_classes
 from chainrule.probability.divergences import mmd
 
@@ -119,6 +125,32 @@ def silhouette(codes: Codes, labels: Labels) -> float:
     return float(worth.mean()) if len(classes) > 1 else 0.0
 
 
+def attribute_vector(
+    codes: Codes, has: Bool[np.ndarray, " rows"], lacks: Bool[np.ndarray, " rows"] | None = None
+) -> Float[np.ndarray, " size"]:
+    """The mean code of examples that have an attribute, less that of those that lack it: all others unless told.
+
+    >>> attribute_vector(np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 3.0]]), np.array([False, True, True])).tolist()
+    [3.0, 1.0]
+    """
+    without = ~has if lacks is None else lacks
+    if not has.any() or not without.any():
+        raise ArgumentError(
+            f"attribute_vector: {int(has.sum())} examples have the attribute, {int(without.sum())} lack it",
+            remedy="give some of both",
+        )
+    found: Float[np.ndarray, " size"] = codes[has].mean(axis=0) - codes[without].mean(axis=0)
+    return found
+
+
+def has_vector_codes(model: Model, schema: Schema) -> bool:
+    """Whether a model gives every example a vector of numbers and makes examples of such vectors."""
+    if not (isinstance(model, CanEncode) and isinstance(model, CanDecode)) or kinds.of(schema).has_tokens:
+        return False
+    codes = eqx.filter_eval_shape(model.encode, jnp.zeros((2, *schema.shape)))
+    return codes.ndim == 2 and jnp.issubdtype(codes.dtype, jnp.floating)
+
+
 def linear_probe(
     train: Float[np.ndarray, "others size"],
     train_labels: Int[np.ndarray, " others"],
@@ -138,7 +170,9 @@ def linear_probe(
 
 __all__ = [
     "CodeSpread",
+    "attribute_vector",
     "empty_share",
+    "has_vector_codes",
     "linear_probe",
     "neighbour_error",
     "neighbours",

@@ -3,9 +3,9 @@
 Two scores are compared. The *surprisal* of an example is its negative log-likelihood, or the bound of it. Its distance
 from the mean surprisal of training examples is its *atypicality*: an example can be too likely, too (a blank image
 under a model of busy ones), which surprisal alone would never tell (Nalisnick et al., 2019). Much of the likelihood of
-an image is how smooth it is; a *likelihood ratio* leaves that out: `against` names the run of a background model, trained
-on images in general or on noisy ones, and what counts is how much less likely an example is than under that one (Ren et
-al., 2019).
+an image is how smooth it is; a *likelihood ratio* leaves that out: `against` names the run of a background model,
+trained on images in general or on noisy ones, and what counts is how much less likely an example is than under that
+one (Ren et al., 2019).
 """
 
 from collections.abc import Mapping

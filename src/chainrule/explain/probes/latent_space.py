@@ -17,7 +17,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.explain.methods import code_space
 from chainrule.explain.protocol import Count, Outcome, Probe, Settings
-from chainrule.models.protocol import CanDecode, CanEncode, HasLatents, Model
+from chainrule.models.protocol import HasLatents
 from chainrule.probability.interpolation import between
 from chainrule.train import Run
 
@@ -56,7 +56,7 @@ class _Coded(NamedTuple):
 
 def examine(run: Run, data: Data, settings: LatentSpaceSettings) -> Outcome:
     """Encode training and held-out examples, measure how their codes lie, and decode what lies around them."""
-    model: Any = eqx.nn.inference_mode(run.model)  # encodes and decodes, see `_applies`
+    model: Any = eqx.nn.inference_mode(run.model)  # encodes and decodes, or the probe does not apply
     part, said = data.held_out()
     held, train = (_coded(model, data.schema, split, settings.n) for split in (part, data.train))
     axes = _axes(held.codes, settings.axes)
@@ -213,7 +213,7 @@ def _attributes(model: Any, schema: Schema, held: _Coded, train: _Coded) -> list
         return []
     numbers, counts = np.unique(train.y, return_counts=True)
     one, other = numbers[np.argsort(-counts, kind="stable")[:2]]
-    vector = train.codes[train.y == other].mean(axis=0) - train.codes[train.y == one].mean(axis=0)
+    vector = code_space.attribute_vector(train.codes, train.y == other, train.y == one)
     begun = np.flatnonzero(held.y == one)[:_ASKED]
     if not len(begun):
         return []
@@ -267,18 +267,10 @@ def _cells(codes: np.ndarray, axes: np.ndarray) -> Heatmap:
     )
 
 
-def _applies(model: Model, schema: Schema) -> bool:
-    if not (isinstance(model, CanEncode) and isinstance(model, CanDecode)) or kinds.of(schema).has_tokens:
-        return False
-    x = jnp.zeros((2, *schema.shape))
-    codes = eqx.filter_eval_shape(model.encode, x)
-    return codes.ndim == 2 and jnp.issubdtype(codes.dtype, jnp.floating)
-
-
 probe = Probe(
     "The space of codes: along its axes, between codes, neighbours, how it is filled, what it tells of classes.",
     "a model that gives every example a vector and makes examples of vectors, as auto-encoders do",
-    _applies,
+    code_space.has_vector_codes,
     examine,
     LatentSpaceSettings,
     toy={"n": 60},

@@ -1,8 +1,11 @@
 """How a flow draws: its options, draws that agree with what is known of them, and how many passes a draw takes.
 
-Codes whose examples agree with what is known are found by descent: from noise, codes move to where known entries fit
-ever more closely and the code stays likely, as a maximum of their posterior. Every draw begins with noise of its own
-and ends at a maximum near it, so that draws differ; they are no draws of the posterior.
+Codes whose examples agree with what is known are found by descent: every draw begins with noise of its own and moves
+no further from it than known entries ask for. Where the flow is linear and codes are normal, such draws are exactly
+those of the posterior; elsewhere they are near it.
+
+Reference: Bardsley, Solonen, Haario and Laine, Randomize-then-optimize: a method for sampling from posterior
+distributions in nonlinear inverse problems, SIAM Journal on Scientific Computing 2014.
 """
 
 from typing import Any, final
@@ -17,7 +20,6 @@ from pydantic import Field
 from chainrule.core.types import Array, Float
 from chainrule.models.protocol import SampleOptions
 from chainrule.networks.flows.base import Bijection, Conditions, Events
-from chainrule.networks.flows.base_distributions import BaseDistribution
 from chainrule.networks.flows.continuous import Continuous
 from chainrule.networks.flows.residual import ContractiveResidual
 
@@ -57,28 +59,27 @@ class FlowOptions(SampleOptions):
 @eqx.filter_jit
 def inpainted(
     bijection: Bijection,
-    base: BaseDistribution,
-    z: Events,
+    noise: Events,
     known: Float[Array, "*event"],
     mask: Bool[Array, "*event"],
     condition: Conditions,
     steps: int,
 ) -> Events:
-    """Examples that have the known entries, the others being those of codes near z that fit them and are likely."""
+    """Examples that have the known entries, the others being those of the code nearest to the noise that fits them."""
     widths = jnp.geomspace(_LOOSE, _CLOSE, steps)
-    optimiser = optax.adam(optax.cosine_decay_schedule(_RATE, steps, alpha=0.05))
+    optimiser = optax.adam(optax.cosine_decay_schedule(_RATE, steps, alpha=0.02))
 
     def cost(z: Events, width: Array) -> Array:
         x = bijection.forward(z, condition).value
         off = jnp.where(mask[None], x - known[None], 0) / width
-        return 0.5 * jnp.square(off).sum() - base.log_prob(z, condition).sum()
+        return 0.5 * (jnp.square(off).sum() + jnp.square(z - noise).sum())
 
     def step(carry: tuple[Events, Any], width: Array) -> tuple[tuple[Events, Any], None]:
         z, memory = carry
         moves, memory = optimiser.update(jax.grad(cost)(z, width), memory)
         return (optax.apply_updates(z, moves), memory), None
 
-    (z, _), _ = jax.lax.scan(step, (z, optimiser.init(z)), widths)
+    (z, _), _ = jax.lax.scan(step, (noise, optimiser.init(noise)), widths)
     return jnp.where(mask[None], known[None], bijection.forward(z, condition).value)
 
 

@@ -216,7 +216,7 @@ class FlowModel(
         else:
             known, mask = map(jnp.asarray, known_entries(self.schema, chosen.inpaint))
             z = self.base.draw(key, n, given, warmth)
-            x = inpainted(self.bijection, self.base, z, known, mask, given, chosen.inpaint_steps)
+            x = inpainted(self.bijection, z, known, mask, given, chosen.inpaint_steps)
         return self._rounded(jnp.clip(x, 0, 1) if units.unit(self.schema) else x)
 
     def _rounded(self, x: Array) -> Array:

@@ -12,10 +12,14 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import load
 from chainrule.data.schema import Schema
+from chainrule.data.splits import Subset
 from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.glow.model import GlowConfig, suited
 from chainrule.networks import units
+from chainrule.networks.flows.dequantization import weighted_bound
 from chainrule.networks.flows.level_noise import LevelNoise
+from chainrule.train.scores.bound import score as score_of_bounds
+from chainrule.train.scoring import Evaluation
 
 KEY = jax.random.key(0)
 
@@ -124,8 +128,28 @@ def test_a_flow_with_learned_noise_tells_a_bound_and_does_all_else_as_the_flow()
     assert float(loss) == pytest.approx(float(parts), rel=1e-4)
     assert model.likelihood_note == "variational dequantisation"
     assert eqx.filter_jit(model.elbo)(batch.x, KEY).shape == (8,)
+    assert (
+        model.sample_caption() == "1 pass of networks, one after another"
+    )  # mixing channels and logits are none
     assert model.sample(KEY, 2, temperature=0.5).shape == (2, 8, 8, 1)
     back = model.decode(model.encode(batch.x))
     np.testing.assert_allclose(back, batch.x, atol=1e-4)
     with pytest.raises(ArgumentError, match="no levels to put noise between"):
         models.build("glow", Schema("image", (4, 4, 1)), dequantization="variational")
+
+
+def test_more_draws_of_learned_noise_are_a_tighter_bound() -> None:
+    """`k=` of scores: the logarithm of the mean of densities is no less than the mean of their logarithms."""
+    data = load("digits")
+    model = models.build(
+        "glow", data, depth=1, levels=1, width=4, dequantization="variational", noise_width=4
+    )
+    few = Subset(data.test, np.arange(32))
+    found = score_of_bounds.measure(Evaluation(model, data, few, 32, KEY, k=16))
+    assert found["bits_per_dim_weighted_bound"].value < found["bits_per_dim_bound"].value
+    assert found["nll_weighted_bound"].kind == "bound, variational dequantisation, k=16 draws of noise"
+    x = jnp.asarray(few.batch(np.arange(32)).x)
+    each = np.stack([eqx.filter_jit(model.elbo)(x, key) for key in jax.random.split(KEY, 16)])
+    ours = eqx.filter_jit(lambda x: weighted_bound(lambda key: model.elbo(x, key), KEY, 16))(x)
+    np.testing.assert_allclose(ours, np.logaddexp.reduce(each.astype(np.float64)) - np.log(16), rtol=1e-4)
+    assert (np.asarray(ours) >= each.mean(axis=0)).all()
