@@ -118,6 +118,18 @@ def test_machines_on_kernels_have_a_kernel_in_single_precision_too() -> None:
     np.testing.assert_allclose(found["structured"], expected, rtol=1e-5)
 
 
+def test_a_coefficient_kept_as_two_numbers_counts_once() -> None:
+    moons = data.load("moons")
+    with jax.enable_x64(False):
+        model = models.build("kernel-ridge", moons, points=20, scale=1.0, ridge=0.1)
+        model, _ = model.iterate(moons.train.batch(np.arange(20)), jax.random.key(0))  # type: ignore[attr-defined]
+        x = np.asarray(moons.test.x[:4])
+        found = empirical_ntk(model, None, x, where="coefficients")
+    near = np.exp(-np.square(x[:, None] - np.asarray(model.points)[None]).sum(axis=2) / 2)
+    sharp = float(np.exp(model.log_sharpness))
+    np.testing.assert_allclose(found, 2 * sharp**2 * near @ near.T, rtol=1e-4)  # for two classes
+
+
 def test_a_linear_model_has_the_inner_product_of_its_features() -> None:
     features = examples(5, (4,))
     found = empirical_ntk(lambda w, phi: (phi @ w)[:, None], np.ones(4), features)

@@ -17,6 +17,7 @@ from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, CapabilityError, spell, suggest
 from chainrule.core.types import Array, Float, Tree
 from chainrule.derive.jaxprs.equations import inner_programs
+from chainrule.kernels.wide import counted_once
 from chainrule.nn.matrices import GivesLogits
 from chainrule.nn.native.availability import without_native
 from chainrule.nn.sequential import StatefulNetwork, running_statistics
@@ -173,7 +174,7 @@ def _network(where: str, model: Any) -> tuple[Callable[[Any, Any], Any], Any, fr
 
 
 def _logits(model: Any, x: Any) -> Array:
-    found: Array = model.logits(jnp.asarray(x))
+    found: Array = counted_once(model).logits(jnp.asarray(x))
     return found
 
 
