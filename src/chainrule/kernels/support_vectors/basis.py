@@ -45,15 +45,13 @@ class Basis:
         unit: float = 1.0,
         size: int | None = None,
     ) -> DualOptimum:
-        """The optimum of a problem about some of the examples, or about all."""
+        """The optimum of a problem about some of the examples, or about all; `size` is what to fill kernels up to."""
         some: Any = slice(None) if own is None else own
         if self.features is None:
             return optimum(
                 self.kernel, self.x[some], problem, start, limits, groups=groups, unit=unit, size=size
             )
-        return feature_optimum(
-            self.features[some], problem, start, limits, groups=groups, unit=unit, size=size
-        )
+        return feature_optimum(self.features[some], problem, start, limits, groups=groups, unit=unit)
 
 
 def check_basis(where: str, approximate: str, count: int) -> None:

@@ -27,6 +27,8 @@ CLOSER = 1e-5
 """Share of the tolerance that is aimed at, because near the end every step gains a digit or more."""
 _NEARLY = 0.995
 """Share of the way to the nearest bound that a step takes."""
+_STEP = 64
+"""Small problems are filled up to a multiple of this."""
 _NOTHING = 1e-5
 """Share of the way between the bounds of a coefficient below which it is none."""
 
@@ -76,14 +78,14 @@ def feature_optimum(
     *,
     groups: int = 1,
     unit: float = 1.0,
-    size: int | None = None,
 ) -> DualOptimum:
     """The optimum of a problem whose kernel is the inner product of features.
 
-    Of the start only its sums over groups count. `unit` is the size of decision values; `size` is what to fill up to.
+    Of the start only its sums over groups count. `unit` is the size of decision values.
     """
     rows = len(features)
-    size = filled(rows) if size is None else size
+    # Programs are compiled for shapes, of which there are to be few; but time grows with the cube of small ones.
+    size = _STEP * -(-rows // _STEP) if rows <= 16 * _STEP else filled(rows)
     if size < features.shape[1]:  # the same inner products, of as many features as rows
         features = with_zeros(np.linalg.qr(features.T, mode="r").T, size, axis=1)
     with jax.enable_x64(True):
