@@ -1,7 +1,8 @@
 """Layers with the weights of flowjax's give the densities of flowjax: masks, networks, scales, splines, orders.
 
-Every raw weight is copied, masked entries too, so that masks have to agree; the bound on scales is the only thing that
-flowjax does not have, and its splines are told to end with slope one.
+Every raw weight is copied, masked entries too, so that masks have to agree; what
+flowjax does not have is the bound on scales, left out here, and entries that networks see compressed, taught to its
+networks; its splines are told to end with slope one.
 """
 
 import math
@@ -19,6 +20,7 @@ from chainrule.networks.flows.autoregressive import masked_autoregressive
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.base_distributions import StandardNormal
 from chainrule.networks.flows.chain import BijectionChain, InvertedBijection
+from chainrule.networks.flows.conditioners import compressed
 from chainrule.networks.flows.couplings import Coupling, roles
 from chainrule.networks.flows.linear import Permutation
 from chainrule.networks.flows.splines import MINIMUM
@@ -69,6 +71,16 @@ def shaken(layer: Any, seed: int) -> Any:
     return eqx.combine(jax.tree.unflatten(structure, moved), rest)
 
 
+class Compressing(eqx.Module):
+    """A network of flowjax's that sees the first so many of its inputs as those of ours do."""
+
+    network: Any
+    entries: int = eqx.field(static=True)
+
+    def __call__(self, inputs: jax.Array) -> jax.Array:
+        return jnp.asarray(self.network(inputs.at[: self.entries].set(compressed(inputs[: self.entries]))))
+
+
 def outputs(places: list[int], entries: int) -> np.ndarray:
     """Where flowjax's outputs, entry by entry, stand among ours, number by number."""
     return np.array([place * entries + entry for entry in range(entries) for place in places])
@@ -95,7 +107,7 @@ def masked(flowjax: ModuleType, name: str, told: int, seed: int) -> Pair:
     place = np.argsort(np.argsort(ranks, kind="stable"), kind="stable")
     inward = [network.inward.weight, *([network.inward_given.weight] if told else [])]
     chosen = outputs(places, SIZE)
-    return ours, eqx.tree_at(
+    theirs = eqx.tree_at(
         lambda one: [
             part
             for layer in one.masked_autoregressive_mlp.layers
@@ -108,6 +120,11 @@ def masked(flowjax: ModuleType, name: str, told: int, seed: int) -> Pair:
             network.outward.weight[place][:, chosen].T,
             network.outward.bias[chosen],
         ],
+    )
+    return ours, eqx.tree_at(
+        lambda one: one.masked_autoregressive_mlp,
+        theirs,
+        replace_fn=lambda network: Compressing(network, SIZE),
     )
 
 
@@ -130,7 +147,7 @@ def coupled(flowjax: ModuleType, name: str, told: int, seed: int) -> Pair:
     chosen = outputs(places, SIZE // 2)
     factor = jnp.repeat(ours.scale, SIZE // 2)[chosen]
     *hidden, last = ours.network.layers
-    return InvertedBijection(ours), eqx.tree_at(
+    theirs = eqx.tree_at(
         lambda one: [part for layer in one.conditioner.layers for part in (layer.weight, layer.bias)],
         theirs,
         [
@@ -138,6 +155,9 @@ def coupled(flowjax: ModuleType, name: str, told: int, seed: int) -> Pair:
             (last.weight[:, chosen] * factor[None]).T,
             last.bias[chosen] * factor,
         ],
+    )
+    return InvertedBijection(ours), eqx.tree_at(
+        lambda one: one.conditioner, theirs, replace_fn=lambda network: Compressing(network, SIZE // 2)
     )
 
 

@@ -42,6 +42,18 @@ class AutoregressiveConditioner(eqx.Module):
         return jax.lax.fori_loop(0, known.shape[1], step, jnp.zeros_like(known))
 
 
+def compressed(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Entries as the networks of layers see them: themselves near zero, their logarithms far out.
+
+    A layer moves an outlier by what its network says of it, and the next layer sees it moved: with entries as they are,
+    a value of five standard deviations is sent thousands away within five layers, and the mean likelihood with it.
+
+    >>> [f"{x:.2f}" for x in compressed(jnp.array([0.01, 5.0, -1000.0]))]
+    ['0.01', '2.31', '-7.60']
+    """
+    return jnp.arcsinh(x)
+
+
 @final
 class LinearConditioner(AutoregressiveConditioner):
     """Numbers that are linear in the entries before, and in the condition; all begin at zero.
@@ -70,4 +82,4 @@ class LinearConditioner(AutoregressiveConditioner):
         return out + jnp.einsum("bi,nij->nbj", condition, self.given)
 
 
-__all__ = ["AutoregressiveConditioner", "EntryNumbers", "LinearConditioner", "MakeEntry"]
+__all__ = ["AutoregressiveConditioner", "EntryNumbers", "LinearConditioner", "MakeEntry", "compressed"]

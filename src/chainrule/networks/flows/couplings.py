@@ -16,6 +16,7 @@ from jaxtyping import Bool
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key
 from chainrule.networks.flows.base import Bijection, Conditions, Events, Mapped
+from chainrule.networks.flows.conditioners import compressed
 from chainrule.networks.flows.synthesisers import Synthesiser
 from chainrule.nn import Linear
 from chainrule.nn.constructions import Network, mlp
@@ -79,7 +80,9 @@ class Coupling(Bijection):
         moves = np.asarray(self.moved)
         stay, move = np.flatnonzero(~moves), np.flatnonzero(moves)
         kept, others = x[:, stay], x[:, move]
-        seen = kept if condition is None else jnp.concatenate([kept, condition], axis=1)
+        seen = compressed(kept)
+        if condition is not None:
+            seen = jnp.concatenate([seen, condition], axis=1)
         said = self.network(seen).reshape(len(x), self.synthesiser.numbers, len(move))
         h = said.transpose(1, 0, 2).reshape(len(self.scale), -1) * self.scale[:, None]
         value, slope = function(others.reshape(-1), h)

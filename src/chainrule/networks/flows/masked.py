@@ -17,7 +17,12 @@ from jaxtyping import Bool
 from chainrule.core.checks import whole
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.networks.flows.base import Conditions
-from chainrule.networks.flows.conditioners import AutoregressiveConditioner, EntryNumbers, MakeEntry
+from chainrule.networks.flows.conditioners import (
+    AutoregressiveConditioner,
+    EntryNumbers,
+    MakeEntry,
+    compressed,
+)
 from chainrule.networks.masked_mlp import autoregressive_masks
 from chainrule.nn import Linear
 
@@ -37,7 +42,7 @@ class MaskedResidualNetwork(AutoregressiveConditioner):
     """`numbers` outputs for each entry, strictly autoregressive, from a masked layer and residual blocks.
 
     Degrees of hidden units rise evenly over 1 to D - 1. Conditions pass around the masks; units of degree 0, which see
-    nothing else, tell them to the first entry. Outputs begin at zero.
+    nothing else, tell them to the first entry. Entries come in `compressed`. Outputs begin at zero.
     """
 
     inward: Linear
@@ -94,7 +99,7 @@ class MaskedResidualNetwork(AutoregressiveConditioner):
     def __call__(self, x: Float[Array, "batch entries"], condition: Conditions = None) -> EntryNumbers:
         """The numbers of all entries in one pass."""
         inward, between, outward = self.masks()
-        stream = _masked(self.inward, inward)(x) + _said(self.inward_given, condition)
+        stream = _masked(self.inward, inward)(compressed(x)) + _said(self.inward_given, condition)
         for block in self.blocks:
             inner = _masked(block.first, between)(jax.nn.silu(stream)) + _said(block.given, condition)
             stream = stream + _masked(block.second, between)(jax.nn.silu(inner))
@@ -122,7 +127,7 @@ class MaskedResidualNetwork(AutoregressiveConditioner):
             last = _put(carry.last, jax.nn.silu(fresh), at.start)
             numbers = (last @ at.outward[0] + at.outward[1][None]).T
             made = entry(at.known, numbers)
-            return _Carry(_put(carry.x, made[:, None], at.position), tuple(layers), last), made
+            return _Carry(_put(carry.x, compressed(made[:, None]), at.position), tuple(layers), last), made
 
         begin = _Carry(jnp.zeros_like(known), ((empty, empty),) * len(self.blocks), empty)
         return jax.lax.scan(step, begin, plan.steps)[1].T

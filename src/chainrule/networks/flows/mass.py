@@ -1,6 +1,7 @@
 """The total probability of a flow: on a grid in one or two dimensions, by weighted draws in more."""
 
 import math
+from typing import TypeAlias
 
 import equinox as eqx
 import jax
@@ -17,6 +18,8 @@ _WIDER = 1.3
 """Proposals are this much wider than the flow's own draws."""
 _DEGREES = 5.0
 _GRID = {1: 4096, 2: 384}
+_Shared: TypeAlias = Float[Array, "one features"] | None
+"""The condition of every draw."""
 
 
 def total_mass(
@@ -42,26 +45,26 @@ def total_mass(
     return _by_weights(bijection, base, drawn, jax.random.fold_in(key, 1), shared)
 
 
-def _repeated(shared: Conditions, n: int) -> Conditions:
+def _repeated(shared: _Shared, n: int) -> Conditions:
     return None if shared is None else jnp.broadcast_to(shared, (n, shared.shape[1]))
 
 
 @eqx.filter_jit
-def _drawn(bijection: Bijection, base: BaseDistribution, key: Key, shared: Conditions) -> Events:
+def _drawn(bijection: Bijection, base: BaseDistribution, key: Key, shared: _Shared) -> Events:
     given = _repeated(shared, _DRAWS)
     return bijection.forward(base.draw(key, _DRAWS, given), given).value
 
 
 @eqx.filter_jit
 def _log_prob(
-    bijection: Bijection, base: BaseDistribution, rows: Float[Array, "batch size"], shared: Conditions
+    bijection: Bijection, base: BaseDistribution, rows: Float[Array, "batch size"], shared: _Shared
 ) -> Float[Array, " batch"]:
     given = _repeated(shared, len(rows))
     z, log_det = bijection.inverse(rows.reshape(len(rows), *bijection.shape), given)
     return base.log_prob(z, given) + log_det
 
 
-def _on_a_grid(bijection: Bijection, base: BaseDistribution, seen: np.ndarray, shared: Conditions) -> Mass:
+def _on_a_grid(bijection: Bijection, base: BaseDistribution, seen: np.ndarray, shared: _Shared) -> Mass:
     low, high = seen.min(axis=0), seen.max(axis=0)
     margin = 0.5 * (high - low) + 1e-3
     count = _GRID[seen.shape[1]]
@@ -84,7 +87,7 @@ def _by_weights(
     base: BaseDistribution,
     drawn: Float[Array, "draws size"],
     key: Key,
-    shared: Conditions,
+    shared: _Shared,
 ) -> Mass:
     size = drawn.shape[1]
     mean = drawn.mean(axis=0)
