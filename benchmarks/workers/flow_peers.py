@@ -50,7 +50,7 @@ def _zuko(form: str, table: str, task: str, steps: int, threads: int) -> Ready:
     seconds = time.perf_counter() - began
     flow.load_state_dict(kept)
     with torch.no_grad():
-        nats = -flow().log_prob(test).mean().item()
+        each = (-flow().log_prob(test)).tolist()
 
     def draw(count: int) -> None:
         with torch.no_grad():
@@ -63,7 +63,7 @@ def _zuko(form: str, table: str, task: str, steps: int, threads: int) -> Ready:
         return steady(lambda count: [step(train[index[n % steps]]) for n in range(count)], 4)
 
     versions = {"torch": torch.__version__, "zuko": zuko.__version__}
-    return Ready([problems.shown(nats, size)], seconds, versions, turn)
+    return Ready(problems.judged(each, size), seconds, versions, turn)
 
 
 def _flowjax(form: str, table: str, task: str, steps: int, threads: int) -> Ready:
@@ -113,7 +113,7 @@ def _flowjax(form: str, table: str, task: str, steps: int, threads: int) -> Read
             if found < best:
                 best, kept = found, arrays
     seconds = time.perf_counter() - began
-    nats = float(judge(kept, test))
+    each = [float(judge(kept, test[row : row + 1])) for row in range(len(test))]
     sampled = jax.jit(lambda arrays, k: eqx.combine(arrays, rest).sample(k, (problems.DRAWN,)))
     held = [arrays, state]
 
@@ -128,7 +128,7 @@ def _flowjax(form: str, table: str, task: str, steps: int, threads: int) -> Read
         return steady(train_on, 4)
 
     versions = {name: version(name) for name in ("jax", "flowjax")}
-    return Ready([problems.shown(nats, size)], seconds, versions, turn)
+    return Ready(problems.judged(each, size), seconds, versions, turn)
 
 
 if __name__ == "__main__":

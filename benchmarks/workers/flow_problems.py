@@ -35,6 +35,9 @@ def batches(count: int, steps: int) -> np.ndarray:
     return np.random.default_rng(1).integers(0, count, (steps, BATCH))
 
 
-def shown(nats: float, entries: int) -> float:
-    """A positive number for a cost in nats, by which contestants are compared: its exponential for each entry."""
-    return float(np.exp(nats / entries))
+def judged(nats: list[float], entries: int) -> list[float]:
+    """Of the costs of test rows: e to the median for each entry, a positive number to compare by, and their mean.
+
+    A mean can be of any size: the likelihood of one outlier decides it.
+    """
+    return [float(np.exp(np.median(nats) / entries)), float(np.mean(nats))]
