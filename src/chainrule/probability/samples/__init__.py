@@ -20,12 +20,14 @@ from chainrule.probability.samples.kernel_distance import (
 )
 from chainrule.probability.samples.modes import ModeCoverage, mode_coverage
 from chainrule.probability.samples.neighbours import Fidelity, fidelity, nearest, spread
+from chainrule.probability.samples.ranks import RankCalibration, rank_calibration
 from chainrule.probability.samples.two_samples import TwoSampleAccuracy, two_sample_accuracy
 
 __all__ = [
     "DistanceEstimate",
     "Fidelity",
     "ModeCoverage",
+    "RankCalibration",
     "SubsetSpread",
     "TwoSampleAccuracy",
     "alikeness",
@@ -39,6 +41,7 @@ __all__ = [
     "kernel_distance_over_subsets",
     "mode_coverage",
     "nearest",
+    "rank_calibration",
     "spread",
     "two_sample_accuracy",
 ]

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from chainrule import models
+from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Schema
 from chainrule.models.flow.flow_model import FlowModel
 
@@ -50,8 +51,37 @@ def test_with_a_linear_conditioner_it_reaches_the_likelihood_of_the_best_gaussia
     assert found < best + 1e-6
 
 
-def test_without_hidden_units_it_has_a_matrix_for_each_number_and_learns_conditions() -> None:
-    schema = Schema("table", (SIZE,), "value")
+def test_vectors_are_conditions_one_for_all_or_one_for_each() -> None:
+    schema = Schema("table", (SIZE,), "value", target_shape=(2,))
     model = models.build("maf", schema, layers=2, width=0, conditional=True, condition_width=4)
+    assert isinstance(model, FlowModel)
     shapes = {leaf.shape for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))}
-    assert {(2, 2, SIZE, SIZE), (2, 2, 4, SIZE)} <= shapes
+    assert {(2, 2, SIZE, SIZE), (2, 2, 4, SIZE)} <= shapes  # layers, numbers, of entries or of what is told
+    draw = np.random.default_rng(0)
+    given = draw.normal(size=(64, 2)).astype(np.float32)
+    x = (draw.normal(size=(64, SIZE)) + 3 * given[:, :1]).astype(np.float32)
+    batch = Batch(jnp.asarray(x), jnp.asarray(given))
+
+    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+    optimiser = optax.adam(0.02)
+
+    @jax.jit
+    def fitted(arrays: FlowModel, keys: jax.Array) -> FlowModel:
+        def step(
+            carry: tuple[FlowModel, optax.OptState], key: jax.Array
+        ) -> tuple[tuple[FlowModel, optax.OptState], None]:
+            at, state = carry
+            slope = jax.grad(lambda one: eqx.combine(one, rest).loss(batch, key)[0])(at)
+            moves, state = optimiser.update(slope, state)
+            return (optax.apply_updates(at, moves), state), None
+
+        return jax.lax.scan(step, (arrays, optimiser.init(arrays)), keys)[0][0]
+
+    model = eqx.combine(fitted(arrays, jax.random.split(jax.random.key(0), 150)), rest)
+    key = jax.random.key(1)
+    low, high = (np.asarray(model.sample(key, 200, condition=one)) for one in ([-1.0, 0.0], [1.0, 0.0]))
+    assert (high - low).mean() > 2
+    each = np.asarray(model.sample(key, 64, condition=given))
+    assert np.corrcoef(each.mean(axis=1), given[:, 0])[0, 1] > 0.8
+    with pytest.raises(ArgumentError, match=r"trained on conditions of shape \(2,\)"):
+        model.sample(key, 5, condition=[1.0, 0.0, 0.0])
