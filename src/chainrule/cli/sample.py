@@ -40,6 +40,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, say
+    from chainrule.cli.sample_time import announce
     from chainrule.core import random
     from chainrule.data import kinds
     from chainrule.models.protocol import CanTranslate, HasSampleControls
@@ -69,6 +70,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         found = texts.draw(run, key, n, texts.AskedTexts(prompts, options, condition.value), json=json)
         files, more = texts.keep(out, found.texts), found.more
     else:
+        announce(run, n)
         drawn = run.sample(n, key=key, condition=condition.value, **options)
         controls = (
             run.model.sample_controls(n, **options) if isinstance(run.model, HasSampleControls) else None
