@@ -21,6 +21,7 @@ from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.models.flow import pictures
 from chainrule.models.flow.flow_model import FlowModel, started
 from chainrule.models.flow.settings import FlowConfig
 from chainrule.models.protocol import (
@@ -121,8 +122,8 @@ class DequantizedFlow(
         return self.flow.audit(x, key, condition)
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
-        """Those of the flow."""
-        return self.flow.pictures(data, key)
+        """Those of the flow, at examples with learned noise."""
+        return pictures.all_of(self.flow, data, key, eqx.filter_jit(lambda x, k: self.noise(x, k).value))
 
 
 def continuous(schema: Schema) -> Schema:

@@ -88,15 +88,15 @@ def passes_in_words(bijection: Bijection) -> str:
 
     >>> from chainrule.networks.flows.elementwise import ScaleShift
     >>> passes_in_words(ScaleShift((2,)))
-    'without a network'
+    'no pass of a network'
     """
     if _holds(bijection, Continuous):
-        return "as many passes of the network, one after another, as the tolerance of the solver asks for"
+        return "as many passes of the network as the tolerance of the solver asks for"
     count = bijection.passes.forward
     if not count:
-        return "without a network"
+        return "no pass of a network"
     most = "at most " if _holds(bijection, ContractiveResidual) else ""
-    return f"{most}{count:,} {'pass' if count == 1 else 'passes'} of networks, one after another"
+    return f"{most}{count:,} {'pass' if count == 1 else 'passes'} of networks one after another"
 
 
 def _holds(bijection: Bijection, kind: type[Bijection]) -> bool:

@@ -1,6 +1,6 @@
 """Pictures of a flow: whether codes are normal, what layers do to volumes, its audit; in the plane the map itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import equinox as eqx
@@ -28,12 +28,14 @@ _TEMPERATURES = (0.0, 0.3, 0.5, 0.7, 0.85, 1.0, 1.2)
 _COLUMNS = 10
 
 
-def all_of(model: "FlowModel", data: Data, key: Key) -> Sequence[Picture]:
-    """Every picture that suits the data."""
+def all_of(
+    model: "FlowModel", data: Data, key: Key, filled: Callable[[Array, Key], Array] | None = None
+) -> Sequence[Picture]:
+    """Every picture that suits the data; `filled` puts noise between their levels, that of the model unless given."""
     for_noise, for_audit, for_plane = jax.random.split(key, 3)
     split, _ = data.held_out()
     some = split.batch(np.arange(min(_EXAMPLES, len(split)))).x
-    x = model.filled(jnp.asarray(some, jnp.float32), for_noise)
+    x = (filled or model.filled)(jnp.asarray(some, jnp.float32), for_noise)
     codes = np.asarray(eqx.filter_jit(model.encode)(x), np.float64)
     found: list[Picture] = []
     if model.schema.shape == (2,):

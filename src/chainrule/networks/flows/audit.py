@@ -16,11 +16,12 @@ import numpy as np
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.networks.flows.autoregressive import Autoregressive
-from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets
+from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets, Mapped
 from chainrule.networks.flows.base_distributions import BaseDistribution
 from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection
 from chainrule.networks.flows.findings import Audit, LayerAudit
 from chainrule.networks.flows.mass import total_mass
+from chainrule.networks.flows.multiscale import MultiScale
 from chainrule.networks.flows.stacked import StackedLayers
 
 LARGEST_JACOBIAN = 64
@@ -175,7 +176,13 @@ def _summed(name: str, numbers: _Numbers) -> LayerAudit:
 def volumes_by_layer(
     bijection: Bijection, x: Events, condition: Conditions = None
 ) -> tuple[Sequence[str], Float[Array, "layers batch"]]:
-    """What each layer adds to `log |det dz/dx|` of each example, in the order in which data pass them, by name."""
+    """What each layer adds to `log |det dz/dx|` of each example, in the order in which data pass them, by name.
+
+    Of images on several scales it is all layers of a kind on a scale, and last what makes their codes noise.
+    """
+    if isinstance(bijection, MultiScale):
+        by_kind = _volumes_by_scale(bijection, x, condition)
+        return list(by_kind), jnp.stack(list(by_kind.values()))
     every = layers_of(bijection)
     found = []
     for layer in reversed(every):
@@ -183,6 +190,22 @@ def volumes_by_layer(
         found.append(log_det)
     names = [f"{number} {layer_name(layer)}" for number, layer in enumerate(every, 1)]
     return names[::-1], jnp.stack(found)
+
+
+def _volumes_by_scale(flow: MultiScale, x: Events, condition: Conditions) -> dict[str, LogDets]:
+    found: dict[str, LogDets] = {}
+
+    def step(layer: Bijection, x: Events) -> tuple[Mapped, Bijection]:
+        total: LogDets = jnp.zeros(len(x), x.dtype)
+        for one in reversed(layers_of(layer)):
+            name = f"{x.shape[1]}×{x.shape[2]} {layer_name(one)}"
+            x, log_det = _inverse(one, x, condition)
+            found[name] = found.get(name, jnp.zeros_like(total)) + log_det
+            total = total + log_det
+        return Mapped(x, total), layer
+
+    (_, whole), _ = flow.normalised(x, condition, step)
+    return {**found, "priors of the codes": whole - sum(found.values())}
 
 
 __all__ = ["LARGEST_JACOBIAN", "audit", "layer_name", "layers_of", "unwrapped", "volumes_by_layer"]

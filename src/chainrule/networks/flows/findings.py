@@ -34,8 +34,9 @@ class Mass(NamedTuple):
         """The finding in a few words."""
         if self.method == "grid":
             return f"total probability {self.value:.4f} on a grid of {self.effective:,.0f} points"
-        found = f"total probability {self.value:.3f} ± {self.standard_error:.3f} by weighted draws"
-        return found if self.conclusive else f"{found}, of which only {self.effective:.0f} count"
+        if not self.conclusive:
+            return f"total probability not known: of the weighted draws only {self.effective:.0f} count"
+        return f"total probability {self.value:.3f} ± {self.standard_error:.3f} by weighted draws"
 
 
 class LayerAudit(NamedTuple):

@@ -185,7 +185,7 @@ class MultiScale(Bijection):
 
     def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
         """Finest level first."""
-        return self._normalised(x, condition, lambda layer, x: (layer.inverse(x, condition), layer))[0]
+        return self.normalised(x, condition, lambda layer, x: (layer.inverse(x, condition), layer))[0]
 
     def inverse_estimate(self, x: Events, condition: Conditions, key: Key) -> Mapped:
         """That of each layer, with a key of its own."""
@@ -194,14 +194,12 @@ class MultiScale(Bijection):
         def estimate(layer: Bijection, x: Array) -> tuple[Mapped, Bijection]:
             return layer.inverse_estimate(x, condition, next(keys)), layer
 
-        return self._normalised(x, condition, estimate)[0]
+        return self.normalised(x, condition, estimate)[0]
 
     def trained_inverse(self, x: Events, condition: Conditions, key: Key) -> tuple[Mapped, Self]:
         """That of each layer, with a key of its own."""
         keys = iter(jax.random.split(key, 2 * len(self.levels)))
-        return self._normalised(
-            x, condition, lambda layer, x: layer.trained_inverse(x, condition, next(keys))
-        )
+        return self.normalised(x, condition, lambda layer, x: layer.trained_inverse(x, condition, next(keys)))
 
     def started(self, x: Events, condition: Conditions) -> Self:
         """Every layer started by what the layers between it and the data make of them."""
@@ -210,9 +208,9 @@ class MultiScale(Bijection):
             begun = layer.started(x, condition)
             return begun.inverse(x, condition), begun
 
-        return self._normalised(x, condition, start)[1]
+        return self.normalised(x, condition, start)[1]
 
-    def _normalised(
+    def normalised(
         self,
         x: Events,
         condition: Conditions,

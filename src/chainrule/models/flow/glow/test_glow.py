@@ -16,6 +16,7 @@ from chainrule.data.splits import Subset
 from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.glow.model import GlowConfig, suited
 from chainrule.networks import units
+from chainrule.networks.flows.audit import volumes_by_layer
 from chainrule.networks.flows.dequantization import weighted_bound
 from chainrule.networks.flows.level_noise import LevelNoise
 from chainrule.train.scores.bound import score as score_of_bounds
@@ -129,7 +130,7 @@ def test_a_flow_with_learned_noise_tells_a_bound_and_does_all_else_as_the_flow()
     assert model.likelihood_note == "variational dequantisation"
     assert eqx.filter_jit(model.elbo)(batch.x, KEY).shape == (8,)
     assert (
-        model.sample_caption() == "1 pass of networks, one after another"
+        model.sample_caption() == "1 pass of networks one after another"
     )  # mixing channels and logits are none
     assert model.sample(KEY, 2, temperature=0.5).shape == (2, 8, 8, 1)
     back = model.decode(model.encode(batch.x))
@@ -153,3 +154,12 @@ def test_more_draws_of_learned_noise_are_a_tighter_bound() -> None:
     ours = eqx.filter_jit(lambda x: weighted_bound(lambda key: model.elbo(x, key), KEY, 16))(x)
     np.testing.assert_allclose(ours, np.logaddexp.reduce(each.astype(np.float64)) - np.log(16), rtol=1e-4)
     assert (np.asarray(ours) >= each.mean(axis=0)).all()
+
+
+def test_volumes_are_shown_by_kind_of_layer_and_scale() -> None:
+    model = shaken(build((4, 4, 1), depth=2, levels=2, width=4))
+    x = jnp.asarray(np.random.default_rng(0).random((3, 4, 4, 1)), jnp.float32)
+    names, volumes = volumes_by_layer(model.bijection, x)
+    assert names[:4] == ["4×4 LogitOfLevels", "2×2 ActNorm", "2×2 OneByOne", "2×2 ChannelCoupling"]
+    assert names[-1] == "priors of the codes"
+    np.testing.assert_allclose(volumes.sum(axis=0), model.bijection.inverse(x).log_det, rtol=1e-4)
