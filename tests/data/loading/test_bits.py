@@ -1,6 +1,7 @@
 """Images with fewer bits than they came with."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_the_highest_bits_are_kept_and_count_levels_of_their_own() -> None:
         (CLOTHES, {"bits": 3, "binarize": "threshold"}, "zeros and ones have one bit"),
     ],
 )
-def test_what_has_no_bits_to_drop_is_refused(source: str, options: dict[str, object], words: str) -> None:
+def test_what_has_no_bits_to_drop_is_refused(source: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(DataError, match=words) as refused:
         load(source, **options)
     assert "leave data.bits out" in str(refused.value)

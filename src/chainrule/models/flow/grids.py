@@ -1,4 +1,4 @@
-"""Columns whose values lie on a grid: whole numbers, decimals of few places, zeros and ones.
+"""Columns whose values lie on a grid: whole numbers, numbers of few decimals, zeros and ones.
 
 A density of numbers that only take some values could grow without limit, column by column: a spike on each of them.
 Columns of a table that repeat their values are looked at here. Where these are equally spaced, noise over the space
@@ -23,7 +23,7 @@ _FEW = 256
 """Distinct values of a column that is no grid of decimals, up to which it may be another one, or is refused."""
 _OFTEN = 20
 """Rows to each distinct value, from which on a column without a grid counts as discrete."""
-_PLACES = 7
+_DECIMALS = 7
 _SAME = 0.02
 """How far from a point of the grid values may lie, in gaps: they were scaled in single precision."""
 _COUNTED = 0.3
@@ -36,37 +36,37 @@ _ROUNDING = 1e-6
 Column = Float[np.ndarray, " rows"]
 
 
-class Grid(NamedTuple):
+class ColumnGrid(NamedTuple):
     """Equally spaced values."""
 
     first: float
     gap: float
 
 
-def column_grid(values: Column, rounding: float) -> Grid | None:
+def column_grid(values: Column, rounding: float) -> ColumnGrid | None:
     """The grid on which all values lie, up to their rounding; none where there is none, or no value comes again.
 
     >>> column_grid(np.array([3.0, 5.0, 3.0, 9.0, 5.0, 3.0, 3.0, 5.0]), 1e-6)
-    Grid(first=3.0, gap=2.0)
+    ColumnGrid(first=3.0, gap=2.0)
     >>> column_grid(np.array([0.1, 0.25, 0.7]), 1e-6) is None
     True
     """
     distinct = np.unique(values)
     if len(distinct) < 2 or len(distinct) > _REPEATED * len(values):
         return None
-    for places in range(_PLACES):
-        scaled = distinct * 10.0**places
+    for decimals in range(_DECIMALS):
+        scaled = distinct * 10.0**decimals
         whole = np.rint(scaled)
-        if rounding * 10.0**places > _SAME:
+        if rounding * 10.0**decimals > _SAME:
             break
         if np.abs(scaled - whole).max() < _SAME:
             steps = np.diff(np.unique(whole).astype(np.int64))
             gap = int(np.gcd.reduce(steps)) if len(steps) else 1
-            return Grid(float(whole[0]) / 10.0**places, gap / 10.0**places)
+            return ColumnGrid(float(whole[0]) / 10.0**decimals, gap / 10.0**decimals)
     return _other_grid(distinct, rounding)
 
 
-def _other_grid(distinct: Column, rounding: float) -> Grid | None:
+def _other_grid(distinct: Column, rounding: float) -> ColumnGrid | None:
     """One that is no grid of decimals, such as shares of 255."""
     span, least = float(distinct[-1] - distinct[0]), float(np.diff(distinct).min())
     if len(distinct) > _FEW or span * rounding > _COUNTED * least**2:
@@ -74,7 +74,7 @@ def _other_grid(distinct: Column, rounding: float) -> Grid | None:
     gap = span / round(span / least)
     multiples = (distinct - distinct[0]) / gap
     spaced = np.abs(multiples - np.rint(multiples)).max() < _SAME
-    return Grid(float(distinct[0]), gap) if spaced else None
+    return ColumnGrid(float(distinct[0]), gap) if spaced else None
 
 
 def measured(data: Data) -> tuple[tuple[float, float], ...]:
@@ -117,7 +117,7 @@ def measured(data: Data) -> tuple[tuple[float, float], ...]:
     return tuple((float(first), float(gap)) for first, gap in placed)
 
 
-def _refuse_few(name: str, grid: Grid | None, column: Column) -> None:
+def _refuse_few(name: str, grid: ColumnGrid | None, column: Column) -> None:
     distinct = len(np.unique(column))
     if grid is None and 1 < distinct <= _FEW and len(column) >= _OFTEN * distinct:
         raise DataError(
@@ -143,4 +143,4 @@ def _refuse_levels(data: Data, x: np.ndarray) -> None:
         )
 
 
-__all__ = ["Grid", "column_grid", "measured"]
+__all__ = ["ColumnGrid", "column_grid", "measured"]
