@@ -1,6 +1,7 @@
 """Games as functions of scores, distances of samples, augmentation, rejection and alarms: what needs no training."""
 
 import dataclasses
+import re
 from typing import Any
 
 import jax
@@ -170,7 +171,7 @@ def history(**columns: tuple[str, list[float]]) -> dict[str, np.ndarray]:
 
 
 def named(game: str, **columns: tuple[str, list[float]]) -> list[str]:
-    return [alarm.name for alarm in diagnostics.alarms(games[game], history(**columns))]
+    return [alarm.name for alarm in diagnostics.alarms(games[game], history(**columns), ())]
 
 
 def test_alarms_are_raised_for_what_they_are_about_and_name_remedies() -> None:
@@ -195,5 +196,12 @@ def test_alarms_are_raised_for_what_they_are_about_and_name_remedies() -> None:
     }
     assert named("hinge", **large) == []
     assert named("minimax", **large) == ["scores diverging"]
-    for alarm in diagnostics.alarms(games["minimax"], history(**large, coverage=("val", [0.1] * 3))):
-        assert alarm.text.count("=") >= 2, alarm.text
+    for name in ("gan", "wgan", "wgan-gp", "f-gan", "dcgan"):
+        settings = cr.models.entry(name).config.model_fields
+        lines = history(**large, coverage=("val", [0.1] * 3))
+        for alarm in diagnostics.alarms(games["minimax"], lines, settings):
+            own, _, another = alarm.text.partition("chainrule train gan")
+            assert bool(another) == (name != "gan"), alarm.text
+            asked = set(re.findall(r"(\w[\w.]*)=", own))
+            assert asked - {"optimizer.lr", "parts.discriminator.lr"} <= set(settings), alarm.text
+            assert alarm.text.count("=") >= 2, alarm.text

@@ -290,12 +290,12 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
         encoder = self.generator.condition
         if encoder is None:
             raise ArgumentError(
-                "condition: this model was trained without classes or values",
+                "condition (class=, y=): this model was trained without classes or values",
                 remedy="train it with conditional=true, or leave the condition out",
             )
         if condition is None:
             raise ArgumentError(
-                "condition: this model draws examples given a class or value",
+                "condition (class=, y=): this model draws examples given a class or value",
                 remedy="name one for all, or one for each: condition=...",
             )
         if isinstance(encoder, ClassEncoder):
@@ -347,7 +347,7 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
 
     def alarms(self, history: Mapping[str, np.ndarray]) -> Sequence[Alarm]:
         """What has gone wrong."""
-        return diagnostics.alarms(self.game, history)
+        return diagnostics.alarms(self.game, history, type(self.config).model_fields)
 
     def curves(self, history: Mapping[str, np.ndarray]) -> Sequence[Picture]:
         """Scores of both kinds of examples, how often they are told apart, both players' gradients, coverage."""

@@ -1,6 +1,7 @@
 """How a game goes, from the numbers its players leave: alarms in words, and curves that can be read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,34 @@ _LARGEST = {True: 100.0, False: 1e5}
 History = Mapping[str, np.ndarray]
 
 
+class Remedy(NamedTuple):
+    """What helps, and the setting of a model that it needs; none: every run has it."""
+
+    setting: str
+    text: str
+
+
+_SLOPES = Remedy("r1", "slopes that cost more (r1=1 r2=1)")
+_SPECTRAL = Remedy("spectral", "bounded layers (spectral=layer)")
+_GAMES = Remedy("game", "a game whose gradient does not fade (game=relativistic, or game=non-saturating)")
+_SEVERAL = Remedy("pack", "decisions about several examples (pack=2 or minibatch_std=true)")
+_SLOWER = Remedy("", "a slower discriminator (parts.discriminator.lr=1e-4)")
+_RATE = Remedy("", "a lower learning rate (optimizer.lr=1e-4)")
+_ANOTHER = "a model that has more against it (chainrule train gan game=relativistic r1=1 r2=1)"
+
+
+def _remedies(own: Collection[str], *all_of: Remedy) -> str:
+    """What helps, of what a model with these settings can be told; where that is not all, another model besides.
+
+    >>> _remedies(("clip",), _SLOPES, _RATE)[:57]
+    'What helps: a lower learning rate (optimizer.lr=1e-4), or'
+    """
+    known = [remedy.text for remedy in all_of if not remedy.setting or remedy.setting in own]
+    if len(known) < len(all_of):
+        known.append(_ANOTHER)
+    return f"What helps: {', '.join(known[:-1])}, or {known[-1]}"
+
+
 def _column(history: History, name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
     """Steps and values of one number."""
     if name not in history:
@@ -32,18 +61,18 @@ def _column(history: History, name: str, split: str = "train") -> tuple[np.ndarr
     return history["step"][chosen], history[name][chosen]
 
 
-def alarms(game: Game, history: History) -> list[Alarm]:
-    """What has gone wrong by the end of a history, each with what helps."""
+def alarms(game: Game, history: History, own: Collection[str]) -> list[Alarm]:
+    """What has gone wrong by the end of a history, each with what helps a model that has these settings."""
     found = [
-        _perfect(history) if game.bounded else None,
-        _faded(history),
-        _collapsed(history),
-        _large(game, history),
+        _perfect(history, own) if game.bounded else None,
+        _faded(history, own),
+        _collapsed(history, own),
+        _large(game, history, own),
     ]
     return [alarm for alarm in found if alarm is not None]
 
 
-def _perfect(history: History) -> Alarm | None:
+def _perfect(history: History, own: Collection[str]) -> Alarm | None:
     step, real = _column(history, "discriminator.real_accuracy")
     _, fake = _column(history, "discriminator.fake_accuracy")
     if not len(step) or step[-1] < PERFECT_STEPS:
@@ -55,24 +84,22 @@ def _perfect(history: History) -> Alarm | None:
         "discriminator perfect",
         int(step[-1]),
         f"the discriminator has been right of every example for {PERFECT_STEPS} steps: the generator learns little "
-        "from it. What helps: slopes that cost more (r1=1 r2=1), a slower discriminator "
-        "(parts.discriminator.lr=1e-4), or spectral=layer",
+        f"from it. {_remedies(own, _SLOPES, _SLOWER, _SPECTRAL)}",
     )
 
 
-def _faded(history: History) -> Alarm | None:
+def _faded(history: History, own: Collection[str]) -> Alarm | None:
     step, size = _column(history, "generator.grad_norm")
     if len(step) < _LINES or size[-_LINES:].max() >= _FADED:
         return None
     return Alarm(
         "generator without gradient",
         int(step[-1]),
-        f"the generator's gradient is {size[-1]:.1e}: it no longer moves. What helps: a game whose gradient does not "
-        "fade (game=non-saturating or game=relativistic), or slopes that cost more (r1=1 r2=1)",
+        f"the generator's gradient is {size[-1]:.1e}: it no longer moves. {_remedies(own, _GAMES, _SLOPES, _SLOWER)}",
     )
 
 
-def _collapsed(history: History) -> Alarm | None:
+def _collapsed(history: History, own: Collection[str]) -> Alarm | None:
     step, narrow = _column(history, "generator.spread")
     late = len(narrow) >= _LINES and narrow[-_LINES:].max() < _NARROW
     at, covered = _column(history, "coverage", "val")
@@ -88,12 +115,11 @@ def _collapsed(history: History) -> Alarm | None:
     return Alarm(
         "collapse",
         int(step[-1] if late else at[-1]),
-        f"{what}: modes are missing. What helps: game=relativistic with r1 and r2, decisions about several examples "
-        "(pack=2 or minibatch_std=true), or a lower learning rate (optimizer.lr=1e-4)",
+        f"{what}: modes are missing. {_remedies(own, _GAMES, _SEVERAL, _RATE)}",
     )
 
 
-def _large(game: Game, history: History) -> Alarm | None:
+def _large(game: Game, history: History, own: Collection[str]) -> Alarm | None:
     step, high = _column(history, "discriminator.real_high")
     _, low = _column(history, "discriminator.fake_low")
     if len(step) < _LINES:
@@ -104,8 +130,8 @@ def _large(game: Game, history: History) -> Alarm | None:
     return Alarm(
         "scores diverging",
         int(step[-1]),
-        f"scores have grown beyond {largest:g} ({high[-1]:.3g} for real, {low[-1]:.3g} for generated examples). What "
-        "helps: slopes that cost more (r1=1 r2=1), spectral=layer, or a lower learning rate (optimizer.lr=1e-4)",
+        f"scores have grown beyond {largest:g} ({high[-1]:.3g} for real, {low[-1]:.3g} for generated examples). "
+        f"{_remedies(own, _SLOPES, _SPECTRAL, _RATE)}",
     )
 
 

@@ -35,7 +35,7 @@ def accepted(
         )
         raise CapabilityError(
             f"reject=true: {why} no density ratios, which rejection needs",
-            remedy="leave reject out, or train with game=relativistic or game=non-saturating",
+            remedy="leave reject out, or train one whose scores are: chainrule train gan game=relativistic",
         )
     largest, first = -np.inf, 0
     while first * n < _AT_LEAST:
