@@ -5,6 +5,7 @@ light and on dark paper alike. Small matrices are drawn cell by cell and follow 
 embedded as pixels.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,7 +43,9 @@ def heatmap(picture: Heatmap, title: bool) -> Figure:
         8 * max((min(len(n), _NAME) for n in names), default=3) for names in (picture.rows, picture.columns)
     )
     broad = max(cell, below) if below * columns <= WIDTH - 80 else cell
-    turned = below > broad and bool(picture.columns)
+    turned = below > max(broad, columns * cell / max(len(_runs(picture.columns)), 1)) and bool(
+        picture.columns
+    )
     width = float(np.clip(columns * broad + beside + 70 + (0 if picture.numbers else 60), 260, _WIDEST))
     height = float(np.clip(rows * cell + (below if turned else 20) + 60 + 24 * title, 160, _WIDEST))
     figure = style.figure(width, height)
@@ -176,15 +179,34 @@ def pixels(tone: np.ndarray, density: np.ndarray) -> np.ndarray:
 
 
 def _names(axis: Axis, names: Sequence[str], count: int, room: float, turned: bool = False) -> None:
-    """Row or column names in the middle of their cells, as many as there is room for."""
+    """Row or column names in the middle of their cells, as many as there is room for.
+
+    Where that is not all, neighbours of the same name are named once, in their middle.
+    """
     axis.set_tick_params(length=0)
     every = next(n for n in _ROUND if n * room >= count)
     where = np.arange(count)[::every]
-    shown = [plain(names[i], _NAME) for i in where] if names else [str(i) for i in where]
-    axis.set_ticks(where + 0.5, shown)
+    runs = _runs(names)
+    if every > 1 and 0 < len(runs) <= room:
+        axis.set_ticks(
+            [0.5 * (run.start + run.stop) for run in runs], [plain(names[run.start], _NAME) for run in runs]
+        )
+    else:
+        shown = [plain(names[i], _NAME) for i in where] if names else [str(i) for i in where]
+        axis.set_ticks(where + 0.5, shown)
     if turned:
         for label in axis.get_ticklabels():
             label.set(rotation=45, ha="right", va="center_baseline", rotation_mode="anchor")
+
+
+def _runs(names: Sequence[str]) -> list[range]:
+    """Neighbours that have the same name.
+
+    >>> _runs(["a", "a", "b"])
+    [range(0, 2), range(2, 3)]
+    """
+    edges = [i for i in range(len(names)) if not i or names[i] != names[i - 1]] + [len(names)]
+    return [range(*ends) for ends in itertools.pairwise(edges)]
 
 
 def _key(axes: Axes, low: float, high: float, diverging: bool) -> None:

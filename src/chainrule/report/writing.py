@@ -17,7 +17,15 @@ from chainrule import __version__, models
 from chainrule.core.errors import ChainruleError, RunError
 from chainrule.core.formatting import duration, measured, number
 from chainrule.core.pictures import Film, Picture
-from chainrule.models.protocol import CanForecast, CanPredict, CanSample, CanTranslate, Model, parameter_count
+from chainrule.models.protocol import (
+    CanForecast,
+    CanPredict,
+    CanSample,
+    CanTranslate,
+    HasOwnTraining,
+    Model,
+    parameter_count,
+)
 from chainrule.nn.modes import mode
 from chainrule.report import page
 from chainrule.report.drawing import draw, draw_gif
@@ -141,17 +149,27 @@ def _lead(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
         device += f", {environment.get('cores')} cores"
     sentence = (
         f"<strong>{page.say(name)}</strong>{size}, trained on <strong>{page.say(record['name'])}</strong> "
-        f"({page.say(record['summary'])}) for {status['step']:,} steps in {duration(status['seconds'])} "
+        f"({page.say(record['summary'])}) for {_steps(model, status['step'])} in {duration(status['seconds'])} "
         f"on {page.say(device)}."
     )
     best = status["best"]
     if best:
         name = decisive(best)
-        sentence += f" Best validation {page.say(name)} {number(best[name])} at step {best['step']:,}."
+        value = f"{page.say(name)} {number(best[name])}"
+        alone = status["step"] == 1
+        sentence += (
+            f" Validation {value}." if alone else f" Best validation {value} at step {best['step']:,}."
+        )
     in_mode = "" if model is None else mode(eqx.nn.inference_mode(model))
     if in_mode:
         sentence += f" Scores and pictures are those of {page.say(in_mode)}."
     return f'<p class="lead">{sentence}</p>'
+
+
+def _steps(model: Model | None, count: int) -> str:
+    """How long training was: steps of an optimiser, or iterations of a model with a way of its own."""
+    word = "iteration" if isinstance(model, HasOwnTraining) else "step"
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _state(run: Run) -> list[str]:

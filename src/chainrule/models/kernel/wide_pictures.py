@@ -131,7 +131,7 @@ def certainty(model: "WideNetwork", data: Data) -> Heatmap:
         "certainty",
         "Predicted classes and how sure they are",
         "validation example, by its true class",
-        "probability of the class",
+        "probability",
         found[order].T,
         rows=list(names),
         columns=[names[int(i)] for i in y[order]],
