@@ -58,7 +58,7 @@ class SinkhornGeneratorConfig(Config):
         le=4096,
         description="entries of the noise; if not given: those of a vector, up to 16; images: 32",
     )
-    width: int = Field(64, ge=1, le=8192, description="vectors: units of each hidden layer")
+    width: int = Field(256, ge=1, le=8192, description="vectors: units of each hidden layer")
     depth: int = Field(3, ge=0, le=32, description="vectors: hidden layers; 0 is an affine map of the noise")
     channels: int = Field(
         32,
@@ -73,13 +73,16 @@ class SinkhornGeneratorConfig(Config):
         "transport",
     )
     cost: Literal["sqeuclidean", "euclidean"] = Field(
-        "sqeuclidean", description="cost of moving one example to another"
+        "sqeuclidean",
+        description="cost of moving one example to another; if not given: euclidean for vectors, sqeuclidean for "
+        "images",
     )
     eps: float = Field(
         0.05,
         gt=0,
         le=1e6,
-        description="entropic strength, beside the mean cost between examples of the batch",
+        description="entropic strength, beside the mean cost between examples of the batch; if not given: 0.01 for "
+        "cost=euclidean, 0.05 for sqeuclidean",
     )
     absolute: bool = Field(False, description="eps is in units of the cost instead")
     anneal: float = Field(
@@ -204,7 +207,7 @@ class SinkhornGenerator(HasParts, HasGenerator, HasDiagnostics, HasSnapshots, Ha
         """The example of each vector of noise, in model units; there are no conditions."""
         if condition is not None:
             raise ArgumentError(
-                "condition: this model was trained without classes or values",
+                "condition (class=, y=): this model was trained without classes or values",
                 remedy="leave the condition out",
             )
         return _generated(self.generator, jnp.asarray(z))

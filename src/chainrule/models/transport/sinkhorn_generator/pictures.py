@@ -19,6 +19,8 @@ from chainrule.networks.pictures import generators
 _POINTS = 400
 _ARROWS = 80
 _EPS = 0.05
+_COST = "sqeuclidean"
+"""Whatever a model was trained with: only slopes of squares say how far a point has to go."""
 
 
 def all_of(model: Any, data: Data, key: Key) -> list[Picture]:
@@ -38,7 +40,7 @@ def _ways(model: Any, data: Data, key: Key) -> Scatter:
     count = min(_POINTS, len(data.val))
     real = np.asarray(data.val.batch(np.arange(count)).x).reshape(-1, 2).astype(np.float32)
     drawn = np.asarray(model.sample(key, _POINTS)).reshape(-1, 2)
-    slope = np.asarray(_slope(jnp.asarray(drawn), jnp.asarray(real), model.config.cost))
+    slope = np.asarray(_slope(jnp.asarray(drawn), jnp.asarray(real)))
     # A step of a half along the slope of a squared distance is the whole way.
     steps = -slope * len(drawn) / 2
     back = data.scaling.inverse
@@ -52,16 +54,16 @@ def _ways(model: Any, data: Data, key: Key) -> Scatter:
         y_label,
         {"held-out": np.asarray(back(real)), "generated": np.asarray(back(drawn))},
         arrows=(begin, end - begin),
-        caption="Arrows: minus the gradient of the Sinkhorn divergence from held-out points, at some of the generated "
-        f"ones. Their mean length is {length.mean():.2g} in units of the data; of two sets of real points arrows are "
-        "short as well, and of no common direction.",
+        caption="Arrows: minus the gradient of the Sinkhorn divergence (of squared distances) from held-out points, at "
+        f"some of the generated ones. Their mean length is {length.mean():.2g} in units of the data; of two sets of "
+        "real points arrows are short as well, and of no common direction.",
     )
 
 
 @eqx.filter_jit
-def _slope(drawn: Array, real: Array, cost: str) -> Array:
+def _slope(drawn: Array, real: Array) -> Array:
     def distance(y: Array) -> Scalar:
-        return divergence(real, y, _EPS * mean_cost(real, cost), cost).value
+        return divergence(real, y, _EPS * mean_cost(real, _COST), _COST).value
 
     return jax.grad(distance)(drawn)
 

@@ -21,7 +21,7 @@ from chainrule.probability.transport import sliced as sliced_distance
 from chainrule.report.gallery import groups
 from chainrule.train import fit, resume, snapshots
 
-TOY = {"width": 8, "depth": 1, "latent": 2}
+TOY = {"width": 8, "depth": 1, "latent": 2, "cost": "sqeuclidean"}
 KEY = jax.random.key(0)
 
 
@@ -95,6 +95,33 @@ def test_the_entropic_cost_shrinks_what_it_learns_and_the_divergence_does_not() 
     assert trained(divergence) == pytest.approx(1.0, abs=0.04)
 
 
+def test_a_point_that_batches_send_to_two_places_lies_between_by_squares_and_at_one_by_distances() -> None:
+    """Two of three batches ask for a second point at 0 beside that at 1, one for a second one at 1."""
+    often, seldom = jnp.array([[0.0], [0.0], [1.0]]), jnp.array([[0.0], [1.0], [1.0]])
+    places = jnp.linspace(-0.2, 1.2, 141)
+    best = {}
+    for cost in ("sqeuclidean", "euclidean"):
+
+        def mean(place: jax.Array, cost: str = cost) -> jax.Array:
+            y, eps = jnp.stack([jnp.zeros(1), place[None], jnp.ones(1)]), jnp.asarray(1e-3)
+            return 2 * divergence(often, y, eps, cost).value + divergence(seldom, y, eps, cost).value
+
+        best[cost] = float(places[jax.jit(jax.vmap(mean))(places).argmin()])
+    assert best["sqeuclidean"] == pytest.approx(1 / 3, abs=0.011)
+    assert best["euclidean"] == pytest.approx(0, abs=0.011)
+
+
+def test_what_a_move_costs_follows_the_data_and_eps_the_cost(data: Any) -> None:
+    def chosen(schema: Any, **settings: Any) -> tuple[str, float]:
+        config: Any = cr.models.build("sinkhorn-generator", schema, width=8, channels=4, **settings).config
+        return config.cost, config.eps
+
+    assert chosen(data) == ("euclidean", 0.01)
+    assert chosen(data, cost="sqeuclidean") == ("sqeuclidean", 0.05)
+    assert chosen(data, eps=0.3) == ("euclidean", 0.3)
+    assert chosen(cr.data.Schema("image", (8, 8, 1), levels=17)) == ("sqeuclidean", 0.05)
+
+
 def test_the_sliced_loss_is_the_square_of_the_sliced_distance() -> None:
     x, y = (np.random.default_rng(seed).normal(size=(20, 3)).astype(np.float32) for seed in (0, 1))
     found = float(sliced(jnp.asarray(x), jnp.asarray(y), 64, KEY).value)
@@ -160,7 +187,8 @@ def test_images_come_from_convolutions_and_stay_between_zero_and_one() -> None:
 @pytest.mark.parametrize("name", ["moons", "ring"])
 def test_small_networks_come_within_five_times_what_real_sets_are_apart(name: str, tmp_path: Path) -> None:
     data = cr.data.load(name, n=20_000)
-    run = fit(cr.models.build("sinkhorn-generator", data), data, run=tmp_path / "run", steps=1500, batch=128)
+    model = cr.models.build("sinkhorn-generator", data, width=64, cost="sqeuclidean")
+    run = fit(model, data, run=tmp_path / "run", steps=1500, batch=128)
     rows = np.asarray(data.train.x)
     sets = [rows[1500 * i : 1500 * (i + 1)] for i in range(5)]
     eps = float(usual_eps(sets[0], sets[1]))
