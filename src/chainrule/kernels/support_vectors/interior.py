@@ -16,6 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.kernels.support_vectors.optimum import DualOptimum, Limits, filled, warn_of_gap, with_zeros
@@ -87,15 +88,16 @@ def feature_optimum(
     # Programs are compiled for shapes, of which there are to be few; but time grows with the cube of small ones.
     size = _STEP * -(-rows // _STEP) if rows <= 16 * _STEP else filled(rows)
     if size < features.shape[1]:  # the same inner products, of as many features as rows
-        features = with_zeros(np.linalg.qr(features.T, mode="r").T, size, axis=1)
+        features = with_zeros(scipy.linalg.qr(features.T, mode="r")[0][:rows].T, size, axis=1)
     with jax.enable_x64(True):
         whole = DualProblem(*(jnp.asarray(with_zeros(np.asarray(part), size)) for part in problem))
         group = np.asarray(problem.group)
         totals = np.array([start[group == number].sum() for number in range(groups)])
         psi, there = jnp.asarray(with_zeros(features, size)), jnp.arange(size) < rows
-        goal = limits.tolerance, 1e-12 * unit**2, min(limits.steps, MOST)
+        goal = jnp.asarray(limits.tolerance), jnp.asarray(1e-12 * unit**2)
+        most = jnp.asarray(min(limits.steps, MOST))
         split = float(problem.width) > 0
-        found, done = _minimised(psi, whole, jnp.asarray(totals), there, *map(jnp.asarray, goal), split)
+        found, done = _minimised(psi, whole, jnp.asarray(totals), there, *goal, most, split)
         b = np.asarray(found.at.sum(axis=0))[:rows]
     between = np.asarray(problem.upper) - np.asarray(problem.lower)
     optimum = DualOptimum(
@@ -190,11 +192,13 @@ def _stepped(box: _Box, problem: DualProblem, point: _Inside) -> _Inside:
     loose = 1 / (point.low / below + point.high / above)
     psi = box.features
     inner = (psi * loose.sum(axis=0)[:, None]).T @ psi
-    factor = jax.scipy.linalg.cho_factor(inner + jnp.eye(len(inner), dtype=inner.dtype), lower=True)
+    eye = jnp.eye(len(inner), dtype=inner.dtype)
+    # The inverse factor, because few columns at a time are solved for several times.
+    whitening = jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(inner + eye), eye, lower=True)
 
     def solved(right: Float[Array, "sides rows columns"]) -> Float[Array, "sides rows columns"]:
         pulled = psi.T @ (loose[:, :, None] * right).sum(axis=0)
-        along = psi @ jax.scipy.linalg.cho_solve(factor, pulled)
+        along = psi @ (whitening.T @ (whitening @ pulled))
         return loose[:, :, None] * (right - along[None])
 
     of_groups = solved(jnp.broadcast_to(box.member[None], (*point.at.shape, len(box.totals))))
