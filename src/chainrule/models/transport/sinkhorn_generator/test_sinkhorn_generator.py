@@ -98,15 +98,15 @@ def test_the_entropic_cost_shrinks_what_it_learns_and_the_divergence_does_not() 
 def test_a_point_that_batches_send_to_two_places_lies_between_by_squares_and_at_one_by_distances() -> None:
     """Two of three batches ask for a second point at 0 beside that at 1, one for a second one at 1."""
     often, seldom = jnp.array([[0.0], [0.0], [1.0]]), jnp.array([[0.0], [1.0], [1.0]])
-    places = jnp.linspace(-0.2, 1.2, 141)
+    positions = jnp.linspace(-0.2, 1.2, 141)
     best = {}
     for cost in ("sqeuclidean", "euclidean"):
 
-        def mean(place: jax.Array, cost: str = cost) -> jax.Array:
-            y, eps = jnp.stack([jnp.zeros(1), place[None], jnp.ones(1)]), jnp.asarray(1e-3)
+        def mean(position: jax.Array, cost: str = cost) -> jax.Array:
+            y, eps = jnp.stack([jnp.zeros(1), position[None], jnp.ones(1)]), jnp.asarray(1e-3)
             return 2 * divergence(often, y, eps, cost).value + divergence(seldom, y, eps, cost).value
 
-        best[cost] = float(places[jax.jit(jax.vmap(mean))(places).argmin()])
+        best[cost] = float(positions[jax.jit(jax.vmap(mean))(positions).argmin()])
     assert best["sqeuclidean"] == pytest.approx(1 / 3, abs=0.011)
     assert best["euclidean"] == pytest.approx(0, abs=0.011)
 
