@@ -33,7 +33,7 @@ SYNTHESISERS: dict[str, tuple[Synthesiser, list[int]]] = {
     "affine": (AffineSynthesiser(math.inf), [1, 0]),
     "spline": (SplineSynthesiser(BINS, BOUND), list(range(3 * BINS - 1))),
 }
-"""Each with the place of flowjax's parameters among ours."""
+"""Each with the position of flowjax's parameters among ours."""
 Pair = tuple[Bijection, Any]
 
 
@@ -81,15 +81,15 @@ class Compressing(eqx.Module):
         return jnp.asarray(self.network(inputs.at[: self.entries].set(compressed(inputs[: self.entries]))))
 
 
-def outputs(places: list[int], entries: int) -> np.ndarray:
+def outputs(positions: list[int], entries: int) -> np.ndarray:
     """Where flowjax's outputs, entry by entry, stand among ours, number by number."""
-    return np.array([place * entries + entry for entry in range(entries) for place in places])
+    return np.array([position * entries + entry for entry in range(entries) for position in positions])
 
 
-def masked(flowjax: ModuleType, name: str, told: int, seed: int) -> Pair:
-    synthesiser, places = SYNTHESISERS[name]
+def masked(flowjax: ModuleType, name: str, features: int, seed: int) -> Pair:
+    synthesiser, positions = SYNTHESISERS[name]
     layer = masked_autoregressive(
-        SIZE, synthesiser, width=WIDTH, blocks=0, condition=told, key=jax.random.key(seed)
+        SIZE, synthesiser, width=WIDTH, blocks=0, condition=features, key=jax.random.key(seed)
     )
     ours = shaken(layer, seed)
     network = ours.layer.network
@@ -97,16 +97,16 @@ def masked(flowjax: ModuleType, name: str, told: int, seed: int) -> Pair:
         jax.random.key(0),
         transformer=transformer(flowjax, name),
         dim=SIZE,
-        cond_dim=told or None,
+        cond_dim=features or None,
         nn_width=WIDTH,
         nn_depth=1,
         nn_activation=jax.nn.silu,
     )
     # Our degrees rise, theirs go round; both have as many units of each.
-    ranks = np.arange(WIDTH) % SIZE if told else np.arange(WIDTH) % (SIZE - 1)
-    place = np.argsort(np.argsort(ranks, kind="stable"), kind="stable")
-    inward = [network.inward.weight, *([network.inward_given.weight] if told else [])]
-    chosen = outputs(places, SIZE)
+    ranks = np.arange(WIDTH) % SIZE if features else np.arange(WIDTH) % (SIZE - 1)
+    position = np.argsort(np.argsort(ranks, kind="stable"), kind="stable")
+    inward = [network.inward.weight, *([network.inward_given.weight] if features else [])]
+    chosen = outputs(positions, SIZE)
     theirs = eqx.tree_at(
         lambda one: [
             part
@@ -115,9 +115,9 @@ def masked(flowjax: ModuleType, name: str, told: int, seed: int) -> Pair:
         ],
         theirs,
         [
-            jnp.concatenate(inward)[:, place].T,
-            network.inward.bias[place],
-            network.outward.weight[place][:, chosen].T,
+            jnp.concatenate(inward)[:, position].T,
+            network.inward.bias[position],
+            network.outward.weight[position][:, chosen].T,
             network.outward.bias[chosen],
         ],
     )
@@ -128,23 +128,23 @@ def masked(flowjax: ModuleType, name: str, told: int, seed: int) -> Pair:
     )
 
 
-def coupled(flowjax: ModuleType, name: str, told: int, seed: int) -> Pair:
-    synthesiser, places = SYNTHESISERS[name]
+def coupled(flowjax: ModuleType, name: str, features: int, seed: int) -> Pair:
+    synthesiser, positions = SYNTHESISERS[name]
     key = jax.random.key(seed)
     moved = roles("halves", SIZE, 1, key)[0]
-    layer = Coupling(moved, synthesiser, width=WIDTH, depth=2, condition=told, key=key)
+    layer = Coupling(moved, synthesiser, width=WIDTH, depth=2, condition=features, key=key)
     ours = shaken(layer, seed)
     theirs = flowjax.bijections.Coupling(
         key,
         transformer=transformer(flowjax, name),
         untransformed_dim=SIZE // 2,
         dim=SIZE,
-        cond_dim=told or None,
+        cond_dim=features or None,
         nn_width=WIDTH,
         nn_depth=2,
         nn_activation=jax.nn.silu,
     )
-    chosen = outputs(places, SIZE // 2)
+    chosen = outputs(positions, SIZE // 2)
     factor = jnp.repeat(ours.scale, SIZE // 2)[chosen]
     *hidden, last = ours.network.layers
     theirs = eqx.tree_at(
@@ -161,20 +161,20 @@ def coupled(flowjax: ModuleType, name: str, told: int, seed: int) -> Pair:
     )
 
 
-@pytest.mark.parametrize("told", [0, TOLD])
+@pytest.mark.parametrize("features", [0, TOLD])
 @pytest.mark.parametrize("name", SYNTHESISERS)
 @pytest.mark.parametrize("make", [masked, coupled])
 def test_two_layers_and_a_reversal_have_the_density_of_flowjax(
-    flowjax: ModuleType, make: Callable[..., Pair], name: str, told: int
+    flowjax: ModuleType, make: Callable[..., Pair], name: str, features: int
 ) -> None:
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
-        pairs = [make(flowjax, name, told, seed) for seed in (1, 2)]
+        pairs = [make(flowjax, name, features, seed) for seed in (1, 2)]
         (first, one), (second, two) = pairs
         ours = BijectionChain([first, Permutation.reversal(SIZE), second])
         bijections, distributions = flowjax.bijections, flowjax.distributions
         chain = bijections.Chain([bijections.Invert(one), bijections.Flip((SIZE,)), bijections.Invert(two)])
         theirs = distributions.Transformed(distributions.StandardNormal((SIZE,)), chain)
-        x, given = jnp.asarray(X), jnp.asarray(GIVEN) if told else None
+        x, given = jnp.asarray(X), jnp.asarray(GIVEN) if features else None
 
         @eqx.filter_jit
         def densities(ours: Bijection, theirs: Any) -> tuple[jax.Array, jax.Array]:

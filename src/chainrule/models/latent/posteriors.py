@@ -216,18 +216,18 @@ class FlowPosterior(EuclideanPosterior):
     def draw(self, parameters: _Parameters, noise: _Codes) -> _Codes:
         """The Gaussian's code, layer by layer."""
         base, context = self._parts(parameters)
-        z, told = self._rows(base.draw(noise)), context.reshape(-1, self.context)
+        z, condition = self._rows(base.draw(noise)), context.reshape(-1, self.context)
         for layer in self.layers:
-            z = layer.forward(z, told).value
+            z = layer.forward(z, condition).value
         return z.reshape(noise.shape)
 
     def each_log_prob(self, parameters: _Parameters, z: _Codes) -> _Codes:
         """That of the Gaussian's code behind it, less the logarithms of the scales."""
         base, context = self._parts(parameters)
-        code, told = self._rows(z), context.reshape(-1, self.context)
+        code, condition = self._rows(z), context.reshape(-1, self.context)
         volume = jnp.zeros_like(code)
         for layer in reversed(self.layers):
-            code, slopes = layer.inverse_by_entry(code, told)
+            code, slopes = layer.inverse_by_entry(code, condition)
             volume = volume + slopes
         return base.log_prob(code.reshape(z.shape)) + volume.reshape(z.shape)
 
