@@ -7,7 +7,7 @@ TABLES = ("diabetes", "wine", "breast-cancer")
 FORMS = ("maf", "spline", "coupling")
 LAYERS, WIDTH, HIDDEN = 5, 64, 2
 """Transforms, units of a hidden layer, and hidden layers of the peers' networks; ours have as many masked layers."""
-BATCH, RATE, STEPS = 64, 1e-3, 1500
+BATCH, RATE, STEPS = 64, 1e-3, 500
 EVERY = 50
 """Steps between two looks at the validation rows; the best flow by them is judged."""
 DRAWN = 512
