@@ -85,17 +85,17 @@ def test_it_agrees_with_pot(oracle: Callable[[str], object]) -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
-@pytest.mark.parametrize("law", ["normal", "heavy", "whole"])
-def test_the_proof_closes_whatever_the_costs_are_like(law: str, scale: float) -> None:
+@pytest.mark.parametrize("kind", ["normal", "heavy", "whole"])
+def test_the_proof_closes_whatever_the_costs_are_like(kind: str, scale: float) -> None:
     random = np.random.default_rng(3)
     a, b = random.random(90) ** 5, random.random(70) ** 5
     shape = (len(a), len(b))
-    laws: dict[str, Any] = {
+    kinds: dict[str, Any] = {
         "normal": lambda: random.normal(size=shape),
         "heavy": lambda: random.pareto(0.5, shape),
         "whole": lambda: random.integers(0, 3, shape),
     }
-    costs = scale * laws[law]()
+    costs = scale * kinds[kind]()
     found = exact(a / a.sum(), b / b.sum(), costs)
     assert found.converged
     np.testing.assert_allclose(found.plan.sum(axis=0), b / b.sum(), atol=1e-14)
