@@ -17,7 +17,7 @@ from chainrule.networks.flows.base import Bijection, Mapped
 from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection, Reshaped
 from chainrule.networks.flows.couplings import Coupling, roles
 from chainrule.networks.flows.elementwise import LeakyReLU, ScaleShift, Sigmoid, Softplus
-from chainrule.networks.flows.linear import Householder, LULinear, Permutation, Triangular
+from chainrule.networks.flows.linear import Householder, LULinear, Permutation, Reversal, Triangular
 from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm, RunningMoments
 from chainrule.networks.flows.planar import Planar, Radial
 from chainrule.networks.flows.synthesisers import (
@@ -48,6 +48,7 @@ ANY: dict[str, Make] = {
     "softplus": lambda d, k: Softplus((d,)),
     "leaky relu": lambda d, k: LeakyReLU((d,)),
     "permutation": lambda d, k: Permutation.random(d, k),
+    "reversal": lambda d, k: Reversal(d),
     "triangular": lambda d, k: Triangular(d),
     "lu": lambda d, k: LULinear.rotation(d, k),
     "householder": lambda d, k: Householder(d, 2, k),
@@ -58,13 +59,19 @@ ANY: dict[str, Make] = {
     "affine autoregressive": lambda d, k: Autoregressive(d, AffineSynthesiser(2.0), key=k, **SMALL),
     "gated autoregressive": lambda d, k: Autoregressive(d, GatedSynthesiser(), key=k, **SMALL),
     "masked spline": lambda d, k: masked_autoregressive(d, SplineSynthesiser(4), key=k, **SMALL),
+    "autoregressive in an order": lambda d, k: Autoregressive(
+        d, AffineSynthesiser(2.0), order=np.arange(d)[::-1], key=k, **SMALL
+    ),
     "linear autoregressive": lambda d, k: Autoregressive(d, AffineSynthesiser(2.0), key=k, **LINEAR),
-    "chain": lambda d, k: Frozen(BijectionChain([Permutation.reversal(d), Reshaped(Triangular(d), (d,))])),
+    "chain": lambda d, k: Frozen(BijectionChain([Reversal(d), Reshaped(Triangular(d), (d,))])),
 }
 SEVERAL: dict[str, Make] = {
     "affine coupling": lambda d, k: coupled(d, k, AffineSynthesiser(2.0)),
     "additive coupling": lambda d, k: coupled(d, k, AdditiveSynthesiser()),
     "spline coupling": lambda d, k: coupled(d, k, SplineSynthesiser(4)),
+    "coupling of halves": lambda d, k: Coupling(
+        roles("halves", d, 2, k)[1], AffineSynthesiser(2.0), width=6, depth=1, condition=TOLD, key=k
+    ),
     "circular spline coupling": lambda d, k: coupled(d, k, CircularSplineSynthesiser(4)),
 }
 SIZES = (5, 1, 2, 8)

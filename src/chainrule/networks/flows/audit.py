@@ -136,7 +136,9 @@ def _jacobian_numbers(
     inner = unwrapped(layer)
     above = jnp.full((), jnp.nan, x.dtype)
     if isinstance(inner, Autoregressive):
-        above = jnp.abs(jnp.triu(jacobians[:, inner.order][:, :, inner.order], 1)).max()
+        above = jnp.abs(
+            jnp.triu(inner.ordered(inner.ordered(jacobians).swapaxes(1, 2)).swapaxes(1, 2), 1)
+        ).max()
     singular = jnp.linalg.svd(jacobians, compute_uv=False)
     error = _share(volume, jnp.linalg.slogdet(jacobians)[1]).max()
     worst = (singular[:, 0] / singular[:, -1]).max()

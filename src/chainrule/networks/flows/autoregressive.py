@@ -24,12 +24,12 @@ class Autoregressive(Bijection):
     """`x_i = tau(z_i; h_i(z_<i))`: one pass from codes to data, as many as there are entries back.
 
     This is an inverse autoregressive flow (Kingma et al., 2016), whose own draws are cheap to judge. `order` says which
-    entry comes when; "before" is meant in it.
+    entry comes when; "before" is meant in it. Without one, entries come as they are.
     """
 
     network: AutoregressiveConditioner
     synthesiser: Synthesiser
-    order: Int[Array, " entries"]
+    order: Int[Array, " entries"] | None
     shape: tuple[int] = eqx.field(static=True)
 
     def __init__(
@@ -49,13 +49,15 @@ class Autoregressive(Bijection):
         With `width=0` parameters are linear in the entries before. A `network` of one's own takes the place of the
         masked one, which is drawn by the `key`.
         """
-        chosen = np.arange(size) if order is None else np.asarray(order)
-        if sorted(chosen.tolist()) != list(range(size)):
-            raise ArgumentError(f"Autoregressive(order={chosen.tolist()}): it is no order of {size} entries")
+        if order is not None and sorted(np.asarray(order).tolist()) != list(range(size)):
+            raise ArgumentError(
+                f"Autoregressive(order={np.asarray(order).tolist()}): it is no order of {size} entries"
+            )
         if network is None:
             network = _conditioner(size, synthesiser.numbers, width, blocks, condition, key)
         self.network = network
-        self.synthesiser, self.order = synthesiser, jnp.asarray(chosen, jnp.int32)
+        self.synthesiser = synthesiser
+        self.order = None if order is None else jnp.asarray(order, jnp.int32)
         self.shape = (size,)
 
     @property
@@ -65,7 +67,7 @@ class Autoregressive(Bijection):
 
     def forward(self, z: Events, condition: Conditions = None) -> Mapped:
         """All entries at once."""
-        ordered = z[:, self.order]
+        ordered = self.ordered(z)
         h = self.network(ordered, condition)
         # Flat arrays make one loop over all values of the elementwise part.
         value, slope = self.synthesiser.forward(ordered.reshape(-1), h.reshape(len(h), -1))
@@ -73,7 +75,7 @@ class Autoregressive(Bijection):
 
     def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
         """Entry after entry, each with parameters from those found before."""
-        ordered = x[:, self.order]
+        ordered = self.ordered(x)
         found = self.network.in_sequence(
             ordered, condition, lambda one, h: self.synthesiser.inverse(one, h).value
         )
@@ -84,10 +86,14 @@ class Autoregressive(Bijection):
 
     def parameters(self, z: Events, condition: Conditions = None) -> Float[Array, "numbers batch entries"]:
         """The parameters of every entry, in the order of the layer."""
-        return self.network(z[:, self.order], condition)
+        return self.network(self.ordered(z), condition)
+
+    def ordered(self, x: Float[Array, "*batch entries"]) -> Float[Array, "*batch entries"]:
+        """Entries along the last axis in the order in which they come."""
+        return x if self.order is None else x[..., self.order]
 
     def _restored(self, ordered: Float[Array, "batch entries"]) -> Float[Array, "batch entries"]:
-        return ordered[:, jnp.argsort(self.order)]
+        return ordered if self.order is None else ordered[:, jnp.argsort(self.order)]
 
 
 def _conditioner(

@@ -24,8 +24,8 @@ def _constant(log_det: Float[Array, ""], like: Events) -> LogDets:
 class Permutation(Elementary):
     """Entries in another order: `x_i = z[order[i]]`.
 
-    >>> Permutation.reversal(3).forward(jnp.array([[1.0, 2.0, 3.0]])).value.tolist()
-    [[3.0, 2.0, 1.0]]
+    >>> Permutation([2, 0, 1]).forward(jnp.array([[1.0, 2.0, 3.0]])).value.tolist()
+    [[3.0, 1.0, 2.0]]
     """
 
     order: Int[Array, " features"]
@@ -37,11 +37,6 @@ class Permutation(Elementary):
             if order.ndim != 1 or sorted(order.tolist()) != list(range(len(order))):
                 raise ArgumentError(f"Permutation: {order.tolist()} is no order of the numbers from 0")
         self.order, self.shape = jnp.asarray(order, jnp.int32), (len(order),)
-
-    @classmethod
-    def reversal(cls, size: int) -> Self:
-        """Last to first."""
-        return cls(np.arange(size)[::-1])
 
     @classmethod
     def random(cls, size: int, key: Key) -> Self:
@@ -57,6 +52,29 @@ class Permutation(Elementary):
         """Entries put back."""
         del condition
         return Mapped(x[:, jnp.argsort(self.order)], jnp.zeros(len(x), x.dtype))
+
+
+@final
+class Reversal(Elementary):
+    """Entries from last to first, faster than a `Permutation` that does the same.
+
+    >>> Reversal(3).forward(jnp.array([[1.0, 2.0, 3.0]])).value.tolist()
+    [[3.0, 2.0, 1.0]]
+    """
+
+    shape: tuple[int] = eqx.field(static=True)
+
+    def __init__(self, size: int) -> None:
+        self.shape = (whole("Reversal", "size", size),)
+
+    def forward(self, z: Events, condition: Conditions = None) -> Mapped:
+        """Turned round."""
+        del condition
+        return Mapped(z[:, ::-1], jnp.zeros(len(z), z.dtype))
+
+    def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
+        """Turned round again."""
+        return self.forward(x, condition)
 
 
 @final
@@ -193,4 +211,4 @@ class Householder(Elementary):
         return rows
 
 
-__all__ = ["Householder", "LULinear", "Permutation", "Triangular"]
+__all__ = ["Householder", "LULinear", "Permutation", "Reversal", "Triangular"]
