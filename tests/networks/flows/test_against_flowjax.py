@@ -22,7 +22,7 @@ from chainrule.networks.flows.base_distributions import StandardNormal
 from chainrule.networks.flows.chain import BijectionChain, InvertedBijection
 from chainrule.networks.flows.conditioners import compressed
 from chainrule.networks.flows.couplings import Coupling, roles
-from chainrule.networks.flows.linear import Reversal
+from chainrule.networks.flows.linear import ReversedEntries
 from chainrule.networks.flows.splines import MINIMUM
 from chainrule.networks.flows.synthesisers import AffineSynthesiser, SplineSynthesiser, Synthesiser
 
@@ -170,7 +170,7 @@ def test_two_layers_and_a_reversal_have_the_density_of_flowjax(
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         pairs = [make(flowjax, name, features, seed) for seed in (1, 2)]
         (first, one), (second, two) = pairs
-        ours = BijectionChain([first, Reversal(SIZE), second])
+        ours = BijectionChain([first, ReversedEntries(SIZE), second])
         bijections, distributions = flowjax.bijections, flowjax.distributions
         chain = bijections.Chain([bijections.Invert(one), bijections.Flip((SIZE,)), bijections.Invert(two)])
         theirs = distributions.Transformed(distributions.StandardNormal((SIZE,)), chain)

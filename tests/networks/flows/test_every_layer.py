@@ -17,7 +17,7 @@ from chainrule.networks.flows.base import Bijection, Mapped
 from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection, Reshaped
 from chainrule.networks.flows.couplings import Coupling, roles
 from chainrule.networks.flows.elementwise import LeakyReLU, ScaleShift, Sigmoid, Softplus
-from chainrule.networks.flows.linear import Householder, LULinear, Permutation, Reversal, Triangular
+from chainrule.networks.flows.linear import Householder, LULinear, Permutation, ReversedEntries, Triangular
 from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm, RunningMoments
 from chainrule.networks.flows.planar import Planar, Radial
 from chainrule.networks.flows.synthesisers import (
@@ -48,7 +48,7 @@ ANY: dict[str, Make] = {
     "softplus": lambda d, k: Softplus((d,)),
     "leaky relu": lambda d, k: LeakyReLU((d,)),
     "permutation": lambda d, k: Permutation.random(d, k),
-    "reversal": lambda d, k: Reversal(d),
+    "reversal": lambda d, k: ReversedEntries(d),
     "triangular": lambda d, k: Triangular(d),
     "lu": lambda d, k: LULinear.rotation(d, k),
     "householder": lambda d, k: Householder(d, 2, k),
@@ -63,7 +63,7 @@ ANY: dict[str, Make] = {
         d, AffineSynthesiser(2.0), order=np.arange(d)[::-1], key=k, **SMALL
     ),
     "linear autoregressive": lambda d, k: Autoregressive(d, AffineSynthesiser(2.0), key=k, **LINEAR),
-    "chain": lambda d, k: Frozen(BijectionChain([Reversal(d), Reshaped(Triangular(d), (d,))])),
+    "chain": lambda d, k: Frozen(BijectionChain([ReversedEntries(d), Reshaped(Triangular(d), (d,))])),
 }
 SEVERAL: dict[str, Make] = {
     "affine coupling": lambda d, k: coupled(d, k, AffineSynthesiser(2.0)),

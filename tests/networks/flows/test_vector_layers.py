@@ -27,7 +27,7 @@ from chainrule.networks.flows.base_distributions import (
 from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection, Reshaped
 from chainrule.networks.flows.couplings import Coupling, check_roles, roles
 from chainrule.networks.flows.elementwise import LeakyReLU, ScaleShift, Sigmoid
-from chainrule.networks.flows.linear import LULinear, Permutation, Reversal, Triangular
+from chainrule.networks.flows.linear import LULinear, Permutation, ReversedEntries, Triangular
 from chainrule.networks.flows.masked import MaskedResidualNetwork
 from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm, held
 from chainrule.networks.flows.planar import Planar
@@ -289,7 +289,7 @@ class Broken(Bijection):
 
 def test_an_audit_passes_a_flow_that_is_right_and_names_the_layer_that_is_not() -> None:
     x = jnp.asarray(ROWS[:, :2])
-    right = BijectionChain([ScaleShift((2,), 0.5), Reversal(2)])
+    right = BijectionChain([ScaleShift((2,), 0.5), ReversedEntries(2)])
     found = audit(right, StandardNormal((2,)), x, KEY)
     assert found.failures == []
     assert found.mass.value == pytest.approx(1, abs=1e-3)
@@ -300,7 +300,7 @@ def test_an_audit_passes_a_flow_that_is_right_and_names_the_layer_that_is_not() 
     assert "double precision" in wrong.remedy
     assert len(layers_of(BijectionChain([right, Broken()]))) == 3
     names, volumes = volumes_by_layer(right, x)
-    assert list(names) == ["2 Reversal", "1 ScaleShift"]
+    assert list(names) == ["2 ReversedEntries", "1 ScaleShift"]
     np.testing.assert_allclose(volumes.sum(axis=0), right.inverse(x).log_det, atol=1e-6)
 
 

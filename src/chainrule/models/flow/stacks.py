@@ -13,7 +13,7 @@ from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.settings import FlowConfig, base_distribution, condition_features, encoder
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.chain import BijectionChain, Reshaped
-from chainrule.networks.flows.linear import LULinear, Permutation, Reversal
+from chainrule.networks.flows.linear import LULinear, Permutation, ReversedEntries
 from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
 from chainrule.networks.flows.stacked import StackedLayers
 from chainrule.networks.flows.synthesisers import Synthesiser
@@ -135,7 +135,7 @@ def mixing(config: AutoregressiveConfig, size: int, key: Key) -> Bijection:
     """
     if config.mixing == "lu":
         return LULinear.rotation(size, key)
-    return Permutation.random(size, key) if config.mixing == "random" else Reversal(size)
+    return Permutation.random(size, key) if config.mixing == "random" else ReversedEntries(size)
 
 
 __all__ = [

@@ -92,7 +92,7 @@ class Coupling(Bijection):
         return _picked(jnp.concatenate(joined, axis=1), back), slope.reshape(others.shape)
 
 
-def _picked(x: Events, at: np.ndarray) -> Events:
+def _picked(x: Float[Array, "batch entries"], at: np.ndarray) -> Float[Array, "batch picked"]:
     """Entries by their numbers; neighbours are cut out, which is faster."""
     if np.array_equal(at, np.arange(at[0], at[0] + len(at))):
         return x[:, at[0] : at[0] + len(at)]

@@ -55,17 +55,17 @@ class Permutation(Elementary):
 
 
 @final
-class Reversal(Elementary):
+class ReversedEntries(Elementary):
     """Entries from last to first, faster than a `Permutation` that does the same.
 
-    >>> Reversal(3).forward(jnp.array([[1.0, 2.0, 3.0]])).value.tolist()
+    >>> ReversedEntries(3).forward(jnp.array([[1.0, 2.0, 3.0]])).value.tolist()
     [[3.0, 2.0, 1.0]]
     """
 
     shape: tuple[int] = eqx.field(static=True)
 
     def __init__(self, size: int) -> None:
-        self.shape = (whole("Reversal", "size", size),)
+        self.shape = (whole("ReversedEntries", "size", size),)
 
     def forward(self, z: Events, condition: Conditions = None) -> Mapped:
         """Turned round."""
@@ -211,4 +211,4 @@ class Householder(Elementary):
         return rows
 
 
-__all__ = ["Householder", "LULinear", "Permutation", "Reversal", "Triangular"]
+__all__ = ["Householder", "LULinear", "Permutation", "ReversedEntries", "Triangular"]
