@@ -76,7 +76,7 @@ def _sizes(config: TrainConfig) -> str:
 def check_batch(model: Model, config: TrainConfig) -> None:
     """Refuse batches, or parts of them that are taken one after another, of too few examples for this model."""
     found, least = config.batch // config.accumulate, model.least_batch
-    if found >= least:
+    if not found or found >= least:  # none at all are refused for every model alike
         return
     parts = f", accumulate={config.accumulate}" if config.accumulate > 1 else ""
     raise ArgumentError(
