@@ -55,6 +55,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_HERE / ".pytest_cache" / "jax")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ.setdefault("XLA_FLAGS", _COMPILED_QUICKLY)
+# LAPACK: two processes share two cores, and threads of one that wait for each other take a hundred times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["MPLBACKEND"] = "agg"
 os.environ["MPLCONFIGDIR"] = str(_HERE / ".pytest_cache" / "matplotlib")  # the list of fonts
 os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -82,12 +84,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
 
 
+def _quick() -> bool:
+    """Whether programs are compiled quickly, by a version of JAX whose inner parts are known."""
+    return _KNOWN_JAX and os.environ["XLA_FLAGS"] == _COMPILED_QUICKLY
+
+
 def pytest_collection_finish() -> None:
     """Look for garbage seldom: tracing makes many short-lived objects, and what was imported stays anyway."""
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
     gc.enable()
-    if _KNOWN_JAX and os.environ["XLA_FLAGS"] == _COMPILED_QUICKLY:
+    if _quick():
         from tests import quickly
 
         quickly.share_contexts()
@@ -150,6 +157,15 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
             ctypes.CDLL(None).malloc_trim(0)
         # What shared fixtures still hold does not go: the next time comes a gigabyte later at the earliest.
         stash[_MEMORY_LIMIT] = max(_MOST_MEMORY, _resident() + 2**30)
+
+
+@pytest.fixture
+def compiled_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiles as users do, for tests that compute for longer than compiling well takes."""
+    if _quick():
+        from tests import quickly
+
+        quickly.compile_well(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -115,6 +115,15 @@ def ratio(ours: Times, theirs: Times) -> Summary:
     return Summary.of([a / b for a, b in zip(ours.seconds, theirs.seconds, strict=True)])
 
 
+def against(case: "Case", goal: float) -> list[str]:
+    """A line for every peer: our time over theirs, and whether that is at most the goal."""
+    shares = {theirs.name: ratio(case.ours, theirs).median for theirs in case.times[1:]}
+    return [
+        f"{case.label}: time over {name} {share:.3g}, target at most {goal:g}: {'met' if share <= goal else 'MISSED'}"
+        for name, share in shares.items()
+    ]
+
+
 def verdict(found: Summary) -> str:
     """A ratio in a word: a difference smaller than the spread is a tie."""
     if abs(found.median - 1) <= found.spread:

@@ -22,9 +22,9 @@ EVALUATIONS = 10
 
 
 def timed(
-    label: str, model: Model, data: Data, options: Options, **settings: Any
+    label: str, model: Model, data: Data, options: Options, *, steps: int = 2000, **settings: Any
 ) -> tuple[Case, dict[str, str]]:
-    """Seconds per step of `fit`, with evaluations and checkpoints out of the way."""
+    """Seconds per step of `fit`, with evaluations and checkpoints out of the way, over so many steps on a GPU."""
     still = {
         **settings,
         "epochs": None,
@@ -32,7 +32,7 @@ def timed(
         "eval_every": NEVER,
         "save_every": NEVER,
     }
-    steps = 60 if jax.default_backend() == "cpu" else 2000
+    steps = 60 if jax.default_backend() == "cpu" else steps
     ours = Local(
         "chainrule",
         lambda: Prepared(*first_losses(model, data, 3, **still)),

@@ -15,6 +15,8 @@ from typing import Any
 
 import jax
 import numpy as np
+import pytest
+from jax._src import compiler
 from jax._src.interpreters import mlir
 from jax._src.lax import lax, slicing
 
@@ -39,6 +41,21 @@ def share_contexts() -> None:
         return shared.context
 
     mlir.make_ir_context = context
+
+
+def compile_well(patch: pytest.MonkeyPatch) -> None:
+    """Compile new programs as users do, whatever the process was told."""
+    quick = compiler.get_compile_options
+    well = {
+        "xla_backend_optimization_level": 3,
+        "xla_llvm_disable_expensive_passes": False,
+        "xla_cpu_use_fusion_emitters": True,
+    }
+
+    def options(*args: Any, env_options_overrides: Any = None, **how: Any) -> Any:
+        return quick(*args, env_options_overrides={**well, **(env_options_overrides or {})}, **how)
+
+    patch.setattr(compiler, "get_compile_options", options)
 
 
 def move_on_the_host() -> None:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from benchmarks.harness import THREADS, Case, Contestant, Local, Options, Prepared, Report, measure, ratio
+from benchmarks.harness import THREADS, Case, Contestant, Local, Options, Prepared, Report, against, measure
 from benchmarks.peer import Peer
 from benchmarks.workers import flow_problems as problems
 from benchmarks.workers.protocol import steady
@@ -60,7 +60,7 @@ def run(options: Options) -> Report:
                 versions.update(found)
                 if table == tables[-1]:
                     cases.append(case)
-                    notes += _speeds(case)
+                    notes += against(case, TARGET)
                 if task == "step":
                     notes += _likelihoods(form, table, ours, theirs)
     return Report(tuple(cases), (), tuple(notes), versions)
@@ -95,7 +95,7 @@ class Recorded(Contestant):
 def _built(form: str, rows: np.ndarray) -> FlowModel:
     more: dict[str, Any] = {"blocks": 1} if form != "coupling" else {"depth": problems.HIDDEN}
     data = from_arrays(rows, kind="table")
-    model = models.build(MODELS[form], data.schema, layers=problems.LAYERS, width=problems.WIDTH, **more)
+    model = models.build(MODELS[form], data, layers=problems.LAYERS, width=problems.WIDTH, **more)
     assert isinstance(model, FlowModel)
     return started(model, data)
 
@@ -160,14 +160,3 @@ def _likelihoods(form: str, table: str, ours: Recorded, theirs: list[Recorded]) 
         for name, cost in nats.items()
         if name != "chainrule"
     ]
-
-
-def _speeds(case: Case) -> list[str]:
-    found = []
-    for theirs in case.times[1:]:
-        share = ratio(case.ours, theirs).median
-        verdict = "met" if share <= TARGET else "MISSED"
-        found.append(
-            f"{case.label}: time over {theirs.name} {share:.3g}, target at most {TARGET:g}: {verdict}"
-        )
-    return found

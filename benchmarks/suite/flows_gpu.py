@@ -50,7 +50,8 @@ def run(options: Options) -> Report:
         if options.case not in (None, name):
             continue
         model = models.build(name, data, **contest.settings)
-        case, found = timed(f"{name} on 28x28, batch {TRAINING['batch']}", model, data, options, **TRAINING)
+        label = f"{name} on 28x28, batch {TRAINING['batch']}"
+        case, found = timed(label, model, data, options, steps=100, **TRAINING)
         cases.append(case)
         versions.update(found)
         said = f"{name}, {EPOCHS} epochs: {judged(model, data, _bits, TRAINING)}"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.harness import THREADS, Case, Contestant, Local, Options, Prepared, Report, measure, ratio
+from benchmarks.harness import THREADS, Case, Contestant, Local, Options, Prepared, Report, against, measure
 from benchmarks.peer import Peer
 from benchmarks.workers import score_problems as problems
 from benchmarks.workers.protocol import steady
@@ -60,12 +60,7 @@ def run(options: Options) -> Report:
         )
         cases.append(case)
         versions.update(found)
-    notes = [
-        f"{case.label}: time over {theirs.name} {ratio(case.ours, theirs).median:.3g}, target at most 1: "
-        f"{'met' if ratio(case.ours, theirs).median <= 1 else 'MISSED'}"
-        for case in cases
-        for theirs in case.times[1:]
-    ]
+    notes = [line for case in cases for line in against(case, 1.0)]
     return Report(tuple(cases), (), tuple(notes), versions)
 
 

@@ -1,4 +1,4 @@
-"""The peers' side of the `transport` benchmarks: POT and ott-jax, every form of theirs that applies.
+"""The peers' side of the `transport` benchmarks: POT, ott-jax and geomloss, every form of theirs that applies.
 
 Everybody returns <C, P> of a plan that has at most so much mass in wrong places. Stopping rules differ, so each form is
 given the loosest threshold, halved as often as it takes, that brings it there.
@@ -137,6 +137,42 @@ def ott(**settings: Any) -> Callable[[str, int], Work]:
     return make
 
 
+def geomloss(task: str, count: int) -> Work:
+    """geomloss on a GPU, with costs made from the points: how slowly it lowers eps decides how near it comes."""
+    import torch
+    from geomloss import SamplesLoss
+
+    if task == "batch":
+        made = [problems.clouds(problems.POINTS, seed) for seed in range(count)]
+        _, eps = problems.many(count)
+    else:
+        made = [problems.clouds(count)]
+        _, eps = problems.costs(count)
+    x, y = (torch.as_tensor(np.stack(side), device="cuda") for side in zip(*made, strict=True))
+    points = x.shape[1]
+
+    def cost(x: Any, y: Any) -> Any:
+        return torch.cdist(x, y).square()
+
+    def plans(step: float) -> tuple[Any, Any]:
+        given = {"p": 2, "blur": eps**0.5, "scaling": 1 - step, "debias": False, "backend": "tensorized"}
+        potentials = SamplesLoss("sinkhorn", cost=cost, potentials=True, **given)(x, y)
+        f, g = (found.reshape(len(x), points) for found in potentials)
+        matrix = cost(x, y)
+        return torch.exp((f[:, :, None] + g[:, None, :] - matrix) / eps) / points**2, matrix
+
+    def reaches(step: float) -> bool:
+        return problems.misplaced(plans(step)[0].cpu().numpy()) <= problems.TOLERANCE
+
+    step = _loosest(reaches, 0.5)
+
+    def work() -> float:
+        plan, matrix = plans(step)
+        return float((plan * matrix).sum() / len(matrix))
+
+    return work
+
+
 FORMS: dict[str, tuple[str, Callable[[str, int], Work]]] = {
     "pot-sinkhorn": ("POT", pot("sinkhorn")),
     "pot-log": ("POT", pot("sinkhorn_log")),
@@ -144,6 +180,7 @@ FORMS: dict[str, tuple[str, Callable[[str, int], Work]]] = {
     "pot-exact": ("POT", pot_exact),
     "ott-log": ("ott-jax", ott()),
     "ott-kernel": ("ott-jax", ott(lse_mode=False)),
+    "geomloss": ("geomloss", geomloss),
 }
 
 if __name__ == "__main__":

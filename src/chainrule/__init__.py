@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 # Areas reachable as attributes, and the handful of names that live at the top.
 _AREAS = (
+    "agents",
     "core",
     "data",
     "derive",
@@ -28,6 +29,7 @@ _AREAS = (
     "probability",
     "report",
     "train",
+    "transfer",
 )
 _NAMES = {"fit": "chainrule.api", "Run": "chainrule.api", "summary": "chainrule.api"}
 
@@ -35,6 +37,7 @@ __all__ = [*_AREAS, *_NAMES, "__version__"]
 
 if TYPE_CHECKING:
     from chainrule import (
+        agents,
         core,
         data,
         derive,
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
         probability,
         report,
         train,
+        transfer,
     )
     from chainrule.api import Run, fit, summary
 

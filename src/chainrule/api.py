@@ -3,11 +3,12 @@
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from chainrule import models, report, train
 from chainrule.core.errors import DivergedError
 from chainrule.data.dataset import Data
+from chainrule.data.domains import with_target
 from chainrule.models.protocol import Model
 from chainrule.nn.summary import Summary
 from chainrule.report.progress import listener as shown
@@ -15,16 +16,22 @@ from chainrule.train import Run, events
 from chainrule.train.callbacks import Callback
 from chainrule.train.preparing import prepared
 
+AnyRun = TypeVar("AnyRun")
+"""A run of a model or of agents."""
+
 
 def fit(
     model: Model,
     data: Data,
     *,
+    target: Data | None = None,
+    target_labels: int = 0,
     run: str | Path | None = None,
     runs: str | Path | None = None,
     progress: bool | None = None,
     listener: events.Listener = events.silent,
     callbacks: Sequence[Callback] = (),
+    importance: Any = None,
     **settings: Any,
 ) -> Run:
     """Train a model on data and leave a run folder with its report.
@@ -35,12 +42,18 @@ def fit(
     output goes, `progress=False` nothing. `listener` is called with every event (`train/events.py`).
     `callbacks` are asked after every evaluation and may stop the run or change its rate (`train.Moment`).
 
+    `target` is another domain that the model is brought to: training sees its examples without their targets, but for
+    `target_labels` of them, and chooses nothing by them.
+
     `run` is the name of the run, or the path of its folder if there is a slash in it; named runs go to `runs`, or
     `$CHAINRULE_RUNS`, or `./runs`, as on the command line.
+
+    `importance` says how much each parameter counts where `anchor` holds them, as `cr.train.fisher_diagonal` gives it.
 
     `settings` are training settings (`steps`, `batch`, `seed`, `optimizer={"lr": 1e-3}`, ...); see `TrainConfig`. A
     folder that already holds this run is resumed.
     """
+    data = data if target is None else with_target(data, target, labels=target_labels)
     model = prepared(model, data)
     show = shown(data.schema, model, shown=progress)
 
@@ -52,7 +65,14 @@ def fit(
 
     return with_report(
         lambda listener: train.fit(
-            model, data, run=run, runs=runs, listener=listener, callbacks=callbacks, **settings
+            model,
+            data,
+            run=run,
+            runs=runs,
+            listener=listener,
+            callbacks=callbacks,
+            importance=importance,
+            **settings,
         ),
         listen,
         opened=lambda path: Run.open(path, model=model, data=data),
@@ -76,12 +96,12 @@ def summary(network: Any, example: Any = None) -> Summary:
 
 
 def with_report(
-    training: Callable[[events.Listener], Run],
+    training: Callable[[events.Listener], AnyRun],
     listener: events.Listener = events.silent,
     *,
-    opened: Callable[[str], Run] = Run.open,
-    write: Callable[[Run], object] = lambda run: report.write(run),
-) -> Run:
+    opened: Callable[[Path], Any] = Run.open,
+    write: Callable[[Any], object] = lambda run: report.write(run),
+) -> AnyRun:
     """Train, and write the report of the run whether it is done, was interrupted or diverged.
 
     A second signal, which stops a run at once, and errors of other kinds leave no report. `training` is called with the
@@ -99,7 +119,7 @@ def with_report(
         run = training(listen)
     except DivergedError:
         if folder:
-            write(opened(folder))
+            write(opened(Path(folder)))
         raise
     write(run)
     return run

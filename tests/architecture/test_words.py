@@ -37,6 +37,17 @@ RETIRED = {
     "places": "positions, indices or locations",
 }
 """Names given up, alone or as a part of a class name, and what took their place."""
+GAMES = {"player", "players", "Player", "Players"}
+"""Games of coalitions and board games have players in all of the literature; they alone keep the word."""
+OF_GAMES = re.compile(
+    r"(?:^|/)(?:shapley/|experiments/(?:fair_division|value_functions|shapley_sampling)\.py$"
+    r"|agents/(?:games|tree_search|arena|records|algorithms/alphazero)/|cli/(?:test_)?play\.py$)"
+)
+
+
+def retired_in(name: str) -> set[str]:
+    """The words that a file may not use as identifiers."""
+    return RETIRED.keys() - GAMES if OF_GAMES.search(name) else set(RETIRED)
 
 
 def stray_words(root: Path, files: Iterable[str]) -> list[str]:
@@ -66,7 +77,7 @@ def retired_identifiers(root: Path, files: Iterable[str]) -> list[str]:
             continue
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NAME:
-                gone = RETIRED.keys() & {token.string, *re.findall(r"[A-Z][a-z0-9]*", token.string)}
+                gone = retired_in(name) & {token.string, *re.findall(r"[A-Z][a-z0-9]*", token.string)}
                 found += [f"{name}:{token.start[0]}: {token.string}, now {RETIRED[word]}" for word in gone]
     return found
 
@@ -98,6 +109,22 @@ def test_a_retired_identifier_is_named(tmp_path: Path, text: str) -> None:
     found = retired_identifiers(tmp_path, ["own.py"])
     assert len(found) == 1
     assert found[0].startswith("own.py:2: ")
+
+
+def test_only_games_have_players(tmp_path: Path) -> None:
+    names = ["shapley/own.py", "explain/experiments/fair_division.py", "models/own.py", "shapley_own.py"]
+    names += ["agents/games/own.py", "agents/learning/own.py", "own/games/own.py"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("players = Wish\n", encoding="utf-8")
+    found = retired_identifiers(tmp_path, names)
+    assert sorted(line for line in found if "players" in line) == [
+        "agents/learning/own.py:1: players, now parts",
+        "models/own.py:1: players, now parts",
+        "own/games/own.py:1: players, now parts",
+        "shapley_own.py:1: players, now parts",
+    ]
+    assert sum("Wish" in line for line in found) == len(names)
 
 
 @pytest.mark.parametrize(

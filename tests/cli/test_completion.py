@@ -56,6 +56,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 "permutation ",
                 "photos-cnn-001 ",
                 "photos-mlp-001 ",
+                "phrase-tree ",
                 "poems ",
                 "point-flow ",
                 "positions ",
@@ -76,7 +77,7 @@ def test_the_words_that_can_follow(line: str, expected: list[str]) -> None:
 
 
 def test_hidden_verbs_are_not_offered() -> None:
-    assert candidates("chainrule comp", app) == ["completion "]
+    assert candidates("chainrule comp", app) == ["completion ", "compress "]
 
 
 def test_a_script_for_each_shell_is_printed(cli: Command) -> None:

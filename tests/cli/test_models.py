@@ -4,6 +4,7 @@ import equinox as eqx
 import pytest
 
 from chainrule import models
+from chainrule.agents import algorithms
 from chainrule.cli import settings
 from chainrule.cli.models import abilities, model_classes
 from chainrule.cli.training_request import OWN
@@ -26,7 +27,7 @@ from .conftest import Command
 
 def test_every_model_is_listed_with_what_it_can_do(cli: Command) -> None:
     rows = cli("models", "ls", "--json").last
-    assert [row["name"] for row in rows] == models.names()
+    assert [row["name"] for row in rows] == [*models.names(), *algorithms.names()]
     mlp = next(row for row in rows if row["name"] == "mlp")
     assert mlp["family"] == "supervised"
     assert mlp["can"] == ["predict"]

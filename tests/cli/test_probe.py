@@ -101,7 +101,18 @@ def test_every_probe_that_applies_looks_into_a_run(cli: Command, trained: Path) 
         ElementTree.parse(picture)
 
 
+def test_a_probe_of_an_output_has_out_for_it_and_to_for_the_folder(cli: Command, trained: Path) -> None:
+    words = ["rows=0:2", "background=4", "to=there", "--json"]
+    result = cli("probe", "toy", "shap", "out=probability", *words)
+    assert result.code == 0, result.err
+    assert result.last["results"]["shap"]["numbers"]["output"].startswith("probability of ")
+    assert Path(result.last["files"]["page"]) == Path("there/index.html")
+    assert Path("there/waterfall.csv").is_file()
+    assert cli("probe", "toy", "shap", "out=odds").code == 2
+
+
 def test_one_probe_is_chosen_by_name_and_takes_settings(cli: Command, trained: Path) -> None:
+    assert cli("probe", "toy", "far-field", "out=here", "to=there").code == 2
     result = cli("probe", "toy", "far-field", "rays=3", "--json")
     assert result.code == 0, result.err
     assert len(result.last["results"]["far-field"]["numbers"]["confidence_far"]) == 3
@@ -192,6 +203,7 @@ def test_a_text_is_for_every_probe_that_reads_one(cli: Command, monkeypatch: pyt
         (["toy", "gradients", "more"], "unexpected word 'more'"),
         (["toy", "rays=3"], "settings belong to one probe"),
         (["toy", "text=To be"], "no probe of toy reads a text"),
+        (["toy", "shap", "text=To be"], "text: toy reads no text"),
         (["toy", "gradients", "rays=3"], "unknown setting 'rays'"),
     ],
 )

@@ -40,7 +40,7 @@ def test_a_log_line_holds_the_numbers_and_the_last_validation_loss(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     printer = LogPrinter(UNIT)
-    printer(events.Logged(80, "val", {"loss": 2.19, "accuracy": 0.45}))
+    printer(events.Logged(80, "val", {"loss": 2.19, "accuracy": 0.45, "coverage": 0.9}))
     printer(at(90))
     assert capsys.readouterr().out.split("step ")[1].split("  ") == [
         " 90/100",
@@ -48,6 +48,7 @@ def test_a_log_line_holds_the_numbers_and_the_last_validation_loss(
         "accuracy 0.5",
         "val 2.19",
         "val accuracy 0.45",
+        "coverage 0.9",
         "lr 3.0e-4",
         "|g| 0.8",
         "41k ex/s",

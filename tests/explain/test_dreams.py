@@ -11,73 +11,104 @@ import pytest
 from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError
 from chainrule.explain import probes
-from chainrule.explain.methods.activation_maximisation import Ascent, blurred, climb, moved
+from chainrule.explain.methods.activation_maximisation import (
+    PARAMETRISATIONS,
+    Ascent,
+    ImageRange,
+    climb,
+    moved,
+)
 from chainrule.train import Run, fit
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
 W = jnp.asarray(RNG.normal(size=(2, 5, 6, 1)), jnp.float32)
-BOX: dict[str, Any] = {"low": jnp.array([-1.0]), "high": jnp.array([1.0]), "centre": jnp.zeros((5, 6, 1))}
-START = jnp.zeros_like(W)
+BOX = ImageRange(jnp.array([-1.0]), jnp.array([1.0]), jnp.zeros((5, 6, 1)))
+FREE: dict[str, Any] = {"jitter": 0, "scale": 0.0, "l2": 0.0, "variation": 0.0}
 
 
 def linear(x: jax.Array) -> jax.Array:
-    return (W * x).sum(axis=(1, 2, 3))
+    return (jnp.tile(W, (len(x) // 2, 1, 1, 1)) * x).sum(axis=(1, 2, 3))
 
 
-def test_what_excites_a_linear_model_most_is_the_corner_of_the_range_its_weights_point_to() -> None:
-    found = climb(linear, START, KEY, Ascent(steps=200, rate=5.0, jitter=0, blur=0.0, decay=0.0), **BOX)
-    np.testing.assert_array_equal(found, np.sign(W))
+@pytest.mark.parametrize("parametrisation", PARAMETRISATIONS)
+def test_what_excites_a_linear_model_most_is_the_corner_of_the_range_its_weights_point_to(
+    parametrisation: str,
+) -> None:
+    ascent = Ascent(steps=400, rate=0.1, parametrisation=parametrisation, **FREE)
+    found = np.asarray(climb(linear, KEY, ascent, BOX, units=2)[0])
+    reached, most = (W * found).sum(axis=(1, 2, 3)), np.abs(W).sum(axis=(1, 2, 3))
+    np.testing.assert_allclose(reached, most, rtol=0.03)
+    assert (np.sign(found) == np.sign(W))[np.abs(W) > 0.3].all()
 
 
-def test_decay_and_blur_hold_the_climb_back_as_the_recursion_says() -> None:
-    ascent = Ascent(steps=7, rate=0.1, jitter=0, blur=0.3, decay=0.2)
-    found = climb(linear, START, KEY, ascent, **BOX)
-    weights = np.asarray(W, np.float64)
-    way = weights / np.sqrt((weights**2).mean(axis=(1, 2, 3), keepdims=True))
-    x = np.zeros_like(weights)
-    for t in range(7):
-        share = 1 - t / 7
-        x = x + share * 0.1 * way
-        wide = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
-        mean = sum(
-            (2 - abs(i)) * (2 - abs(j)) * wide[:, 1 + i : 6 + i, 1 + j : 7 + j] / 16
-            for i in (-1, 0, 1)
-            for j in (-1, 0, 1)
-        )
-        x = x + share * 0.3 * (mean - x)
-        x = x * (1 - share * 0.2)
-    np.testing.assert_allclose(found, x, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("parametrisation", PARAMETRISATIONS)
+def test_penalties_hold_the_climb_back_at_the_solution_of_their_linear_equations(
+    parametrisation: str,
+) -> None:
+    ascent = Ascent(
+        steps=600, rate=0.1, parametrisation=parametrisation, **{**FREE, "l2": 60.0, "variation": 90.0}
+    )
+    found = climb(linear, KEY, ascent, BOX, units=2)[0]
+    rows, columns = (np.diff(np.eye(n), axis=0) for n in (5, 6))
+    down, across = np.kron(rows, np.eye(6)), np.kron(np.eye(5), columns)
+    # In shares of the range, from -1 to 1: x = 2 s - 1, the centre is a half, and the weights count twice.
+    curvature = 2 * 60 / 30 * np.eye(30)
+    curvature += 2 * 90 * (down.T @ down / len(down) + across.T @ across / len(across))
+    weights = 2 * np.asarray(W, np.float64).reshape(2, 30)
+    expected = 2 * (0.5 + np.linalg.solve(curvature, weights.T).T) - 1
+    assert np.abs(expected).max() < 0.98  # inside of the range
+    np.testing.assert_allclose(np.asarray(found).reshape(2, 30), expected, atol=2e-3)
+
+
+def test_waves_begin_smoother_than_pixels() -> None:
+    ascents = [Ascent(steps=1, parametrisation=name, **FREE) for name in PARAMETRISATIONS]
+    limits = ImageRange(BOX.low, BOX.high, jnp.zeros((16, 16, 1)))
+    waves, pixels = (
+        np.asarray(climb(lambda x: 0 * x.sum(axis=(1, 2, 3)), KEY, one, limits, starts=8)) for one in ascents
+    )
+    rough = [np.square(np.diff(x, axis=2)).mean() / np.square(x).mean() for x in (waves, pixels)]
+    assert rough[0] < rough[1] / 2
+    assert rough[1] == pytest.approx(2, rel=0.1)  # independent pixels
+
+
+def test_diversity_drives_the_images_of_one_unit_apart() -> None:
+    def likeness(diversity: float) -> float:
+        ascent = Ascent(steps=100, rate=0.1, diversity=diversity, **{**FREE, "l2": 20.0})
+        flat = np.asarray(climb(linear, KEY, ascent, BOX, starts=2, units=2)).reshape(2, 2, -1)
+        return float(np.mean([np.corrcoef(flat[0, u], flat[1, u])[0, 1] for u in range(2)]))
+
+    assert likeness(50.0) < likeness(0.0) - 0.5
 
 
 def test_jitter_spreads_what_one_pixel_sees_over_its_neighbours_and_no_further() -> None:
     one = lambda x: x[:, 2, 3, 0]  # noqa: E731
-    ascent = Ascent(steps=100, rate=1.0, jitter=1, blur=0.0, decay=0.0)
-    lit = np.asarray(climb(one, START[:1], KEY, ascent, **BOX))[0, :, :, 0]
-    expected = np.zeros((5, 6))
-    expected[1:4, 2:5] = 1
-    np.testing.assert_array_equal(lit, expected)
+    ascent = Ascent(steps=200, rate=0.5, parametrisation="pixels", **{**FREE, "jitter": 1})
+    start = Ascent(steps=1, rate=1e-9, parametrisation="pixels", **FREE)
+    lit, before = (np.asarray(climb(one, KEY, a, BOX))[0, 0, :, :, 0] for a in (ascent, start))
+    expected = np.zeros((5, 6), bool)
+    expected[1:4, 2:5] = True
+    assert (lit[expected] > 0.98).all()
+    np.testing.assert_allclose(lit[~expected], before[~expected], atol=1e-5)
 
 
 @pytest.mark.parametrize("shift", [(0, 0), (2, -1), (-2, 2)])
 def test_a_moved_image_is_the_image_with_its_edge_repeated(shift: tuple[int, int]) -> None:
     rows, columns = (np.clip(np.arange(n) - s, 0, n - 1) for n, s in zip((5, 6), shift, strict=True))
     expected = np.asarray(W)[:, rows][:, :, columns]
-    np.testing.assert_array_equal(moved(W, jnp.array(shift), 2), expected)
+    np.testing.assert_allclose(moved(W, jnp.array(shift, jnp.float32)), expected, rtol=1e-6, atol=1e-6)
 
 
-def test_blurring_leaves_an_even_image_as_it_is() -> None:
-    np.testing.assert_array_equal(
-        blurred(jnp.full((1, 3, 1, 2), 0.3)), np.full((1, 3, 1, 2), np.float32(0.3))
-    )
+def test_an_enlarged_ramp_is_flatter_about_its_middle() -> None:
+    ramp = jnp.asarray(np.tile(np.arange(7.0), (7, 1))[None, :, :, None], jnp.float32)
+    found = np.asarray(moved(ramp, jnp.zeros(2), 1.25))[0, 3, :, 0]
+    np.testing.assert_allclose(found, np.clip((np.arange(7) - 3) / 1.25 + 3, 0, 6), rtol=1e-5)
 
 
-def test_an_image_that_excites_nothing_only_fades() -> None:
+def test_an_image_that_excites_nothing_goes_to_the_centre() -> None:
     silent = lambda x: 0 * linear(x)  # noqa: E731
-    found = climb(silent, W, KEY, Ascent(steps=3, jitter=0, blur=0.0, decay=0.5), **BOX)
-    factor = (1 - 0.5) * (1 - 1 / 3) * (1 - 1 / 6)
-    start = np.asarray(W) * 0.5
-    np.testing.assert_allclose(found, np.clip(start, -1, 1) * factor / 0.5, rtol=1e-5)
+    ascent = Ascent(steps=300, rate=0.1, **{**FREE, "l2": 1.0})
+    np.testing.assert_allclose(climb(silent, KEY, ascent, BOX, units=2)[0], np.zeros(W.shape), atol=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -142,9 +173,19 @@ def test_a_model_without_images_or_without_feature_maps_is_refused(run: Run) -> 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"steps": 0}, {"jitter": -1}, {"blur": 2.0}, {"decay": -0.1}, {"rate": 0.0}]
+    "wrong",
+    [
+        {"steps": 0},
+        {"jitter": -1},
+        {"scale": 0.6},
+        {"l2": -0.1},
+        {"variation": -1.0},
+        {"diversity": -1.0},
+        {"rate": 0.0},
+        {"parametrisation": "wavelets"},
+    ],
 )
-def test_an_ascent_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
+def test_an_ascent_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(ArgumentError, match=f"Ascent\\({name}="):
         Ascent(**wrong)

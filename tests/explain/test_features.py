@@ -11,9 +11,9 @@ from chainrule import data, models
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Schema
 from chainrule.explain import probes
-from chainrule.explain.methods.features import (
+from chainrule.explain.methods.feature_maps import feature_maps
+from chainrule.explain.methods.projections import (
     RULES,
-    feature_maps,
     project,
     receptive_fields,
     seen_patch,

@@ -19,14 +19,22 @@ def test_brownian_motion_has_the_eigenvalues_and_the_variance_of_theory() -> Non
         "brownian-paths",
         "brownian-variance",
         "brownian-spectrum",
+        "brownian-eigenfunctions",
     ]
+    shown = found.pictures[-1]
+    times = shown.series["number 1"][0]  # type: ignore[union-attr]
+    for j in range(3):
+        theory = np.sqrt(2) * np.sin((j + 0.5) * np.pi * times)
+        np.testing.assert_allclose(shown.series[f"number {j + 1}"][1], theory, atol=2e-3)  # type: ignore[union-attr]
 
 
 def test_the_surface_holds_the_evidence_of_the_process() -> None:
     found = experiments.run(
         "gaussian-process", points=8, grid=20, paths=3, surface=11, kernel="matern52", scale=0.7
     )
-    *_, bands, surface = found.pictures
+    *_, bands, surface, functions = found.pictures
+    waves = np.stack([one[1] for one in functions.series.values()])  # type: ignore[union-attr]
+    np.testing.assert_allclose(waves @ waves.T / 20, np.eye(4), atol=1e-9)
     field = surface.field  # type: ignore[union-attr]
     assert field[5, 5] == pytest.approx(found.numbers["log_evidence"], rel=1e-5)
     assert found.numbers["best_log_evidence"] == pytest.approx(field.max())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chainrule import data, models, report
-from chainrule.core.errors import CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments, probes
 from chainrule.explain.probes.samplers import _near
@@ -56,6 +56,21 @@ def test_a_probe_of_a_diffusion_model_gives_findings_pictures_and_numbers(
     for picture in outcome.pictures:
         if not isinstance(picture, Table):
             assert report.draw(picture).startswith("<svg")
+
+
+def test_few_held_out_examples_are_compared_and_a_single_one_is_refused(tmp_path: Any) -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    for held_out, name in ((3, "some"), (1, "one")):
+        count = 27 + held_out
+        part = data.from_arrays(rows[:count], split=(27 / count, held_out / count, 0), name=name)
+        trained = fit(models.build("kde", part), part, run=tmp_path / name)
+        if held_out > 1:
+            outcome = probes.examine("generation", trained, permutations=10)
+            assert outcome.numbers["samples"] == 20
+            assert outcome.numbers["compared_at_once"] == 3
+        else:
+            with pytest.raises(ArgumentError, match="holds out 1 example"):
+                probes.examine("generation", trained)
 
 
 def test_the_terms_of_the_bound_add_up_to_the_one_that_score_prints(run: Run) -> None:

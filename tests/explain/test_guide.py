@@ -40,3 +40,26 @@ def test_the_guide_to_transformers_runs_and_prints_what_it_says(
 ) -> None:
     made = followed("interpretability.md", tmp_path, capsys)
     assert made["patched"].clean != made["patched"].corrupted
+
+
+@pytest.mark.slow
+def test_the_guide_to_explanations_runs_and_prints_what_it_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert followed("explaining.md", tmp_path, capsys)["found"].converged
+
+
+def test_the_guide_to_attributions_runs_and_prints_what_it_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = followed("attributions.md", tmp_path, capsys)
+    assert made["curves"].deletion_area.tolist() == [1.5]
+
+
+@pytest.mark.slow
+def test_the_guide_to_decisions_runs_and_prints_what_it_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = followed("decisions.md", tmp_path, capsys)
+    assert made["solution"].actions[3] == (0,)
+    assert made["curve"].low[-1] < made["curve"].mean[-1] < made["curve"].high[-1]

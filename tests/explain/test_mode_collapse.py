@@ -31,6 +31,7 @@ def test_every_game_of_the_table_can_be_built() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiled_well")
 def test_the_recommended_games_find_all_modes_in_four_of_five_seeds() -> None:
     settings = ModeCollapseSettings(noise=(0.1,), seeds=5, games=("relativistic, R1", "penalty"))
     for name, found in run(settings, silent).numbers.items():

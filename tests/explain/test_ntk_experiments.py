@@ -12,13 +12,19 @@ from chainrule.explain.protocol import silent
 
 
 def test_real_training_lies_in_the_predicted_band() -> None:
-    found = experiments.run(
+    outcome = experiments.run(
         "training-prediction", silent, width=512, depth=1, draws=4, steps=40, points=8, new=6
-    ).numbers
+    )
+    found = outcome.numbers
     assert found["inside"] > 0.8
     assert found["off"] < 0.15 * found["moved"]
     predicted, real = (np.array(found["losses"][f"training, {name}"][0]) for name in ("predicted", "real"))
     assert np.abs(predicted[-1] - real[-1]) < 0.1 * predicted[0]
+    times = next(one for one in outcome.pictures if one.name == "training-prediction-times")
+    values, steps = times.series["predicted"]  # type: ignore[union-attr]
+    learnt, taken = times.dots  # type: ignore[union-attr]
+    assert len(learnt) >= 2  # the largest eigenvalues are learnt within the steps
+    np.testing.assert_allclose(np.log(taken), np.interp(learnt, values, np.log(steps)), atol=0.3)
 
 
 def test_two_classes_have_unit_length_and_balanced_targets() -> None:

@@ -12,7 +12,7 @@ from chainrule import data, explain, models, report
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Images
 from chainrule.explain import probes
-from chainrule.explain.methods.features import overlaid
+from chainrule.explain.methods.image_tiles import overlaid
 from chainrule.train import Run, keep
 
 PAIRS = {"text": "May 3, 1998", "corrupted": "May 3, 1988", "written": "199", "answer": "9", "against": "8"}

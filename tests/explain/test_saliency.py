@@ -12,14 +12,10 @@ from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Schema
 from chainrule.explain import probes
-from chainrule.explain.methods.saliency import (
-    grad_cam,
-    gradient,
-    occlusion,
-    patches,
-    rank_correlation,
-    shuffled,
-)
+from chainrule.explain.methods.gradients.grad_cam import grad_cam
+from chainrule.explain.methods.gradients.occlusion import occlusion, patches
+from chainrule.explain.methods.gradients.saliency import pixel_saliency
+from chainrule.explain.methods.quality.randomisation import rank_correlation, shuffled
 from chainrule.train import Run, fit
 
 RNG = np.random.default_rng(0)
@@ -60,7 +56,7 @@ def test_patches_that_do_not_fit_are_refused(side: int, stride: int, message: st
 
 def test_the_gradient_of_a_linear_model_is_the_size_of_its_weights() -> None:
     own = np.moveaxis(np.asarray(W), -1, 0)[np.asarray(CLASSES)]
-    np.testing.assert_allclose(gradient(linear, X, CLASSES), np.abs(own).max(axis=-1), rtol=1e-6)
+    np.testing.assert_allclose(pixel_saliency(linear, X, CLASSES), np.abs(own).max(axis=-1), rtol=1e-6)
 
 
 def test_grad_cam_weighs_maps_by_the_mean_slope_and_drops_what_speaks_against_the_class() -> None:
@@ -94,7 +90,7 @@ def test_the_map_of_a_network_with_an_order_in_its_weights_is_lost_when_they_are
     ramp = jnp.tile(jnp.arange(1.0, 37.0)[:, None], (1, 2))
     model = eqx.tree_at(lambda m: m.head.weight, model, ramp)
     x, a = jnp.zeros((1, 6, 6, 1)), jnp.zeros(1, jnp.int32)
-    own, mixed = (gradient(m.logits, x, a) for m in (model, shuffled(model, jax.random.key(0))))
+    own, mixed = (pixel_saliency(m.logits, x, a) for m in (model, shuffled(model, jax.random.key(0))))
     np.testing.assert_allclose(own.ravel(), ramp[:, 0], rtol=1e-6)
     assert abs(rank_correlation(own, mixed)) < 0.5
 

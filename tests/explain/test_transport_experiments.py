@@ -73,6 +73,17 @@ def test_mass_moves_at_constant_speed_and_colours_become_the_others(tmp_path: Pa
         experiments.run("displacement", data="digits")
 
 
+def test_tables_are_as_far_apart_as_their_columns_say(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(20, 2))
+    for name, shift in (("here", 0.0), ("there", 40.0)):
+        np.savetxt(
+            tmp_path / f"{name}.csv", 10 * rows + [[shift, 0.0]], "%.4f", ",", header="u,v", comments=""
+        )
+    paths = {name: str(tmp_path / f"{one}.csv") for name, one in (("data", "here"), ("against", "there"))}
+    found = experiments.run("displacement", **paths, n=16, frames=2, colors=2, load={"target": "none"})
+    assert found.numbers["distance"] == pytest.approx(40, rel=1e-4)
+
+
 def test_histograms_that_do_not_meet_are_infinitely_far_in_information_and_as_far_as_they_are_in_transport() -> (
     None
 ):

@@ -11,8 +11,8 @@ import pytest
 from chainrule import data, models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array
-from chainrule.explain.methods import layer_activations
 from chainrule.explain.methods.variance import variance_report
+from chainrule.models import layer_activations
 from chainrule.nn import Conv, Linear
 from chainrule.nn.constructions import Network, affine, mlp, states
 

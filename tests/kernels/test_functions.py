@@ -208,6 +208,14 @@ def test_parameters_are_found_by_gradients_like_those_of_a_network() -> None:
             r"item\[1, 0\] is 2; item must be a whole number from 0 to 1",
         ),
         (lambda: Precomputed(np.zeros((2, 3))), "square matrix"),
+        (
+            lambda: Precomputed([[1.0, 0.5], [0.2, 1.0]]),
+            r"matrix\[0, 1\] is 0.5 and matrix\[1, 0\] is 0.2",
+        ),
+        (lambda: Precomputed([[1.0, np.nan], [0.2, 1.0]]), r"matrix\[0, 1\] is nan; entries must be finite"),
+        (lambda: Precomputed([[1.0, 0.5], [np.inf, 1.0]]), r"matrix\[1, 0\] is inf; entries must be finite"),
+        (lambda: OnColumns(RBF(), []), r"columns=\[\]\): the numbers of one column or more are needed"),
+        (lambda: RBF().gram(["ACGT"]), "points are rows of numbers"),
     ],
 )
 def test_what_cannot_be_a_kernel_is_refused_in_words(make: Callable[[], object], words: str) -> None:

@@ -102,6 +102,8 @@ def test_without_a_ridge_it_interpolates_with_the_least_norm() -> None:
     np.testing.assert_allclose(fitted.predict(X), Y[:, 0], atol=1e-8)
     more = KernelRidge(Matern(1.5, 1.0), 0.0).fit(np.concatenate([X, NEW[:1]]), np.append(Y[:, 0], 3.0))
     assert fitted.norm < more.norm  # also passes through all the values
+    across = np.asarray(Matern(1.5, 1.0).gram(NEW, X))
+    np.testing.assert_allclose(fitted.predict(gram=across), fitted.predict(NEW), atol=1e-6)
     smoother = KernelRidge(Matern(1.5, 1.0), 1.0).fit(X, Y[:, 0])
     assert smoother.norm < fitted.norm
 
@@ -153,6 +155,15 @@ def test_features_have_residuals_and_ridges_of_their_own() -> None:
         (lambda: KernelRidge(RBF(1.0)).fit([0.0, 1.0], [0.0]), "1 targets for 2 points"),
         (lambda: KernelRidge(RBF(1.0)).fit([0.0], [0.0], [0.0]), "one positive number for each of 1 rows"),
         (lambda: KernelRidge(RBF(1.0), 1.0).fit(X, Y).predict(NEW.T), r"expected \(n, 3\), got \(3, 20\)"),
+        (
+            lambda: KernelRidge(RBF(1.0), 1.0, approximate="rff", count=4).fit(X, Y).predict(NEW.T),
+            r"expected \(n, 3\), got \(3, 20\)",
+        ),
+        (
+            lambda: KernelRidge(RBF(1.0), 1.0).fit(X, Y).predict(gram=np.zeros((60, 2))),
+            r"expected \(n_test, 60\), got \(60, 2\): transpose it",
+        ),
+        (lambda: KernelRidge(RBF(1.0), 1.0).fit(X, Y).predict(), "give new points x, or gram"),
         (lambda: search_ridge(RBF(1.0), X, Y, ridges=[0.0]), "a list of positive numbers"),
     ],
 )

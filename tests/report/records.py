@@ -6,6 +6,7 @@ from chainrule.core.pictures import (
     AttentionMaps,
     Bars,
     Film,
+    Footnote,
     Heatmap,
     Images,
     Lines,
@@ -13,7 +14,9 @@ from chainrule.core.pictures import (
     Picture,
     Polygons,
     Scatter,
+    Swarm,
     Table,
+    Waterfall,
 )
 
 _noise = np.random.default_rng(0)
@@ -108,6 +111,52 @@ ORDINARY: list[Picture] = [
     ),
 ]
 
+NOTE = Footnote("Kernel SHAP; residual 0.000002")
+ALARM = Footnote(
+    "these values do not add up to the output, which is said at such length that it takes two lines", True
+)
+
+ORDINARY += [
+    Waterfall(
+        "waterfall",
+        "Steps",
+        "logit",
+        0.5,
+        ["age = 41", "city = Rome", "rest (7)"],
+        np.array([1.0, -2.0, 0.25]),
+        ("base value", "output"),
+        errors=np.array([0.1, 0.2, 0.0]),
+        footnote=NOTE,
+    ),
+    Waterfall("force", "Force", "logit", 0.5, _words, _noise.normal(size=12), ("base", "end"), joined=True),
+    Swarm(
+        "swarm",
+        "Dots",
+        "value",
+        _words,
+        _noise.normal(size=(12, 50)),
+        _noise.normal(size=(12, 50)),
+        "shade",
+        footnote=ALARM,
+    ),
+    Scatter(
+        "shaded",
+        "Shaded",
+        "x",
+        "y",
+        {"a": _noise.random((30, 2))},
+        shades=(_noise.random(30), "z"),
+        footnote=NOTE,
+    ),
+    Lines("named", "Paths", "", "y", {"a": (np.arange(12), np.arange(12.0))}, names=_words, footnote=NOTE),
+    Bars(
+        "errors", "Errors", "x", "y", ["a", "b"], {"n": np.ones(2)}, errors={"n": np.ones(2)}, footnote=NOTE
+    ),
+    Heatmap("noted", "Noted", "x", "y", np.eye(3), footnote=ALARM),
+    Images("noted-images", "Noted", np.ones((2, 4, 4, 3)), footnote=ALARM),
+    Passage("signed", "Signed", ["To", " be"], np.array([1.0, -2.0]), "nats", signed=True, footnote=ALARM),
+]
+
 CORNERS: list[Picture] = [
     Lines("no-series", "Nothing", "x", "y", {}),
     Lines("no-points", "Nothing", "x", "y", {"a": (_empty, _empty), "b": (_empty, _empty)}),
@@ -167,6 +216,10 @@ CORNERS: list[Picture] = [
     Bars("inf-bars", "Infinite", "x", "y", ["a", "b"], {"a": np.array([np.inf, 1.7e308])}),
     Table("no-rows", "Nothing", ["a", "b"]),
     Table("no-columns", "Less than nothing", []),
+    Waterfall("no-steps", "Nothing", "x", 0.0, [], _empty, ("a", "b")),
+    Waterfall("nan-steps", "Unknown", "x", 1.0, ["a", "b"], np.array([np.nan, 0.0]), ("a", "b"), joined=True),
+    Swarm("no-dots", "Nothing", "x", [], np.empty((0, 0))),
+    Swarm("nan-dots", "Unknown", "x", ["a"], np.array([[np.nan, 1.0]]), np.full((1, 2), np.nan)),
     AttentionMaps("one-token", "One token", np.ones((1, 1, 1, 1)), ["a"], ["a"]),
     AttentionMaps(
         "odd-weights", "Not weights", np.array([[[[np.nan, 7.0]]]]), ["a"], ["b", "a long token" * 9]
@@ -190,6 +243,20 @@ HOSTILE: list[Picture] = [
     Images(NASTY, NASTY, np.ones((2, 2, 2, 1)), [NASTY, "b"], caption=NASTY),
     Scatter(NASTY, NASTY, NASTY, NASTY, {NASTY: np.zeros((1, 2)), "b": np.ones((1, 2))}, caption=NASTY),
     Table(NASTY, NASTY, [NASTY, "b"], [[NASTY, 1.0]], caption=NASTY),
+    Waterfall(
+        NASTY,
+        NASTY,
+        NASTY,
+        0.0,
+        [NASTY],
+        np.ones(1),
+        (NASTY, NASTY),
+        footnote=Footnote(NASTY, True),
+        caption=NASTY,
+    ),
+    Swarm(
+        NASTY, NASTY, NASTY, [NASTY], np.ones((1, 3)), np.eye(3)[:1], NASTY, Footnote(NASTY), caption=NASTY
+    ),
     AttentionMaps(
         NASTY, NASTY, np.full((1, 2, 2, 2), 0.5), [NASTY, "b"], [NASTY, "</script>"], caption=NASTY
     ),

@@ -42,6 +42,11 @@ def test_pictures_numbers_and_page_are_written(tmp_path: Path) -> None:
     )
     assert sorted(path.name for path in album.pictures) == ["curve-2.svg", "curve.svg", "sheet.png"]
     assert all(path.is_file() for path in album.pictures)
+    assert (
+        tmp_path / "album" / "curve.csv"
+    ).read_text() == "series,x,y,low,high\na,0.0,0.0,,\na,1.0,1.0,,\na,2.0,2.0,,\n"
+    assert (tmp_path / "album" / "rows.csv").read_text() == "what,how much\n<b>cats</b>,3\n"
+    assert not (tmp_path / "album" / "sheet.csv").exists()
     numbers = json.loads(album.numbers.read_text())
     assert numbers == {"one": {"a": 1.5, "bad": None, "list": [1, True]}, "two": {}, "three": {}}
     page = album.page.read_text()

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from chainrule.train import checkpoints, folder
+from chainrule.train import checkpoints, folder, history
 from chainrule.train.files import sweep
 from chainrule.train.folder import RunWriter
 from chainrule.train.trainer import Trainer
@@ -188,7 +188,7 @@ def check(run: Path, announced: list[int]) -> None:
         counted = checkpoints.read_manifest(checkpoints.path(store, newest))["journal"]["metrics_bytes"]
         writer = RunWriter(run, total=STEPS[-1])
         writer.cut(counted)
-        assert [record["step"] for record in folder.read_metrics(run)] == [s for s in STEPS if s <= newest]
+        assert [record["step"] for record in history.read(run)] == [s for s in STEPS if s <= newest]
     sweep(run)
     checkpoints.sweep(store)
     left = {path.name for path in (*run.iterdir(), *store.glob("*"))}

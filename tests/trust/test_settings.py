@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 from typing import Any
 
 import equinox as eqx
@@ -23,7 +24,7 @@ QUICK = ("mlp", "gpt")
 
 def numeric(schema: Any) -> list[settings.Setting]:
     """The settings of a schema that take numbers."""
-    return [one for one in settings.of(schema).values() if "int" in one.allowed or "float" in one.allowed]
+    return [one for one in settings.of(schema).values() if re.search(r"\b(int|float)\b", one.allowed)]
 
 
 def values(setting: settings.Setting) -> list[Any]:
@@ -132,7 +133,12 @@ ANY = {
     *("constructions value", "convolution kernel", "convolution signal", "softmax logits", "softmax shift"),
     *("states x", "states y", "tensors entries", "slide-test x", "slide-test y"),
     *("conditioner mean", "conditioner covariance", "conditioner observed", "conditioner values"),
-    *("dreams layer", "features layers", "saliency cam", "saliency activations"),
+    "gaussian-information coefficients",
+    *(
+        "settings-grid x_values",
+        "settings-grid y_values",
+    ),  # the algorithm says which of its numbers may be what
+    *("dreams layer", "features layers", "saliency cam", "saliency activations", "units layer"),
 }
 
 

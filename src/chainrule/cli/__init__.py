@@ -15,13 +15,16 @@ import typer
 
 from chainrule.cli import (
     completion,
+    compress,
     data,
+    decompress,
     derive,
     doctor,
     embed,
     export,
     importing,
     models,
+    play,
     predict,
     probe,
     resume,
@@ -48,6 +51,7 @@ app.command("resume")(resume.resume)
 app.command("sample")(sample.sample)
 app.command("predict")(predict.predict)
 app.command("score")(score.score)
+app.command("play")(play.play)
 app.command("probe", add_help_option=False)(probe.probe)
 app.add_typer(runs.app, name="runs")
 app.add_typer(models.app, name="models")
@@ -55,6 +59,8 @@ app.add_typer(data.app, name="data")
 app.command("derive")(derive.derive)
 app.command("import")(importing.import_)
 app.command("embed")(embed.embed)
+app.command("compress")(compress.compress)
+app.command("decompress")(decompress.decompress)
 app.command("export")(export.export)
 app.command("doctor")(doctor.doctor)
 app.command("completion")(completion.completion)

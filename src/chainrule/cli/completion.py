@@ -135,6 +135,8 @@ def _names(verb: str, names: list[str], *, takes_run: bool) -> list[str]:
         return []
     table = {0: _FIRST_WORDS, 1: _SECOND_WORDS}.get(position, {})
     what = "runs" if position == 0 and takes_run else table.get(verb)
+    if what == "models" and verb != "import":
+        return [*_vocabulary()["models"], *_vocabulary()["algorithms"]]
     return [] if what is None else _runs() if what == "runs" else list(_vocabulary()[what])
 
 
@@ -151,13 +153,15 @@ def _known(verb: str, names: list[str]) -> Words:
     if verb == "resume":
         return dict(known["training"])
     if verb == "train":
+        if first in known["algorithms"]:
+            return {**known["acting"], **known["algorithms"][first]}
         return {**known["own"], **known["training"], **known["models"].get(first, {})}
     if verb == "sample":
         return {**known["sample"], **known["sampling"].get(_model_of(first), {})}
     if verb == "probe":
         chosen = known["probes"].get(names[1]) if len(names) > 1 else known["experiments"].get(first)
         return {"out": [], **(chosen or {})}
-    return dict(known.get(verb, {})) if verb in ("predict", "score") else {}
+    return dict(known.get(verb, {})) if verb in ("play", "predict", "score") else {}
 
 
 def _model_of(run: str) -> str:
@@ -177,6 +181,8 @@ def _values(verb: str, key: str, words: list[str]) -> list[str]:
     known = _vocabulary()
     if key in ("from", "run") and verb == "train":
         return _runs()
+    if key == "env":
+        return list(known["environments"])
     if key in ("data", "model"):
         return list(known["models" if key == "model" else "data"])
     names = [word for word in words if "=" not in word and not word.startswith("-")]
@@ -218,26 +224,39 @@ def _vocabulary() -> dict[str, Any]:
 
 def _gathered() -> dict[str, Any]:
     from chainrule import models
-    from chainrule.cli import predict, sample, score, settings
+    from chainrule.agents import algorithms
+    from chainrule.agents import sources as worlds
+    from chainrule.agents.training.config import AgentConfig
+    from chainrule.cli import agents, play, predict, sample, score, settings
     from chainrule.cli.models import sampling_settings
-    from chainrule.cli.training_request import OWN
+    from chainrule.cli.training_request import WORDS
     from chainrule.data.loading import sources
-    from chainrule.explain import experiments, probes
+    from chainrule.explain import agent_probes, experiments, probes
     from chainrule.train import TrainConfig
 
     entries = {name: models.entry(name) for name in models.names()}
     return {
-        "own": {word: [] for word in OWN},
+        "own": {word: [] for word in WORDS},
         "training": _listed(settings.of(TrainConfig)),
         "models": {name: _listed(settings.of(entry.config)) for name, entry in entries.items()},
         "recipes": {name: list(entry.recipes) for name, entry in entries.items()},
+        "acting": {**{word: [] for word in agents.WORDS}, **_listed(settings.of(AgentConfig))},
+        "algorithms": {
+            name: _listed(settings.of(algorithms.entry(name).config)) for name in algorithms.names()
+        },
+        "environments": worlds.names(),
         "data": [known.name for known in sources.names()],
-        "probes": {name: _listed(settings.of(probes.get(name).settings)) for name in probes.names()},
+        "probes": {
+            name: _listed(settings.of(kit.get(name).settings))
+            for kit in (agent_probes, probes)
+            for name in kit.names()
+        },
         "experiments": {
             name: _listed(settings.of(experiments.get(name).settings)) for name in experiments.names()
         },
         "sampling": {name: _listed(sampling_settings(entry)) for name, entry in entries.items()},
         "sample": {word: [] for word in sample.OWN},
+        "play": {**{word: [] for word in play.OWN}, "side": ["first", "second", "both", "none"]},
         "predict": {word: [] for word in predict.OWN},
         "score": {**{word: [] for word in score.OWN}, "split": ["train", "val", "test"]},
     }

@@ -23,8 +23,9 @@ Source = Annotated[
 
 @app.command("ls")
 def ls(json: Json = False) -> None:
-    """List the data sets that have a name."""
-    from chainrule.cli.output import emit, table
+    """List the data sets that have a name, and the environments and games that agents learn in."""
+    from chainrule.cli import agents
+    from chainrule.cli.output import emit, heading, table
     from chainrule.cli.settings import write
     from chainrule.data import names
 
@@ -36,11 +37,17 @@ def ls(json: Json = False) -> None:
         return
     shown = [[k.name, k.summary, k.where or "not on this machine", write(k.options)] for k in names()]
     table(["data", "what it is", "where", "options"], shown)
+    heading("Environments and games", ": chainrule train ALGORITHM env=NAME")
+    table(["name", "what it is"], agents.source_rows())
 
 
 @app.command("show")
 def show(source: Source, settings: Settings = None, json: Json = False) -> None:
-    """Show what some data hold. Settings: options of the data (window=64), and out=DIR for a picture."""
+    """Show what some data hold, or what an environment is.
+
+    Settings: options of the data (window=64), and out=DIR for a picture.
+    """
+    from chainrule.cli import agents
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import write
     from chainrule.core.formatting import file_size
@@ -49,6 +56,9 @@ def show(source: Source, settings: Settings = None, json: Json = False) -> None:
     from chainrule.report import save
 
     name, options = _words(source, settings)
+    if not options and agents.is_source(name):
+        agents.show_source(name, json)
+        return
     out = options.pop("out", None)
     data = load(name, **options)
     facts = {"data": data.name, "hash": data.hash}

@@ -11,6 +11,9 @@ _ENABLES = {
     "tables": "Parquet and Excel files",
     "onnx": "export layout=onnx",
     "ot": "exact transport by network simplex",
+    "compress": "compress and decompress",
+    "games": "more games: env=pgx:othello",
+    "rl": "environments of Gymnasium: env=gym:CartPole-v1",
     "cuda12": "NVIDIA GPUs, driver 525 or newer",
     "cuda13": "NVIDIA GPUs, driver 580 or newer",
 }

@@ -19,8 +19,9 @@ app = typer.Typer(help="Models: what can be trained, and with which settings.")
 
 @app.command("ls")
 def ls(json: Json = False) -> None:
-    """List every model."""
+    """List every model, and every algorithm that trains agents."""
     from chainrule import models
+    from chainrule.agents import algorithms
     from chainrule.cli.output import emit, table
 
     rows: list[dict[str, Any]] = []
@@ -36,6 +37,9 @@ def ls(json: Json = False) -> None:
                 "targets": list(found.targets),
             }
         )
+    for name in algorithms.names():
+        about = {"family": "agents", "summary": algorithms.entry(name).summary, "can": ["act"]}
+        rows.append({"name": name, **about, "data": ["environment"], "targets": []})
     if json:
         emit(rows)
     else:
@@ -52,10 +56,13 @@ def show(
 ) -> None:
     """Show the card of a model, and every setting and sampling option with default, range and meaning."""
     from chainrule import models
-    from chainrule.cli import settings
+    from chainrule.cli import agents, settings
     from chainrule.cli.arguments import flatten
     from chainrule.cli.output import emit, heading, show
 
+    if name in agents.names():
+        _show_algorithm(name, json)
+        return
     found = models.entry(name)
     known = settings.of(found.config)
     training = flatten(found.training)
@@ -91,6 +98,23 @@ def show(
         show("  ".join(f"{key}={settings.write(value)}" for key, value in training.items()))
     recipes_table(found)
     sampling_table(found)
+
+
+def _show_algorithm(name: str, json: bool) -> None:
+    """The card and the settings of an algorithm that trains agents."""
+    from chainrule.agents import algorithms
+    from chainrule.cli import settings
+    from chainrule.cli.output import emit, heading
+
+    found = algorithms.entry(name)
+    known = settings.of(found.config)
+    if json:
+        about = {"name": name, "family": "agents", "summary": found.summary, "settings": _rows(known)}
+        emit({**about, "training": {"env": found.env, "steps": found.steps}, "card": algorithms.card(name)})
+        return
+    _print_card(algorithms.card(name))
+    heading("Settings", f" of {name}, written key=value after `chainrule train {name}`")
+    settings_table(known)
 
 
 @app.command("summary")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,12 +11,15 @@ import typer
 from chainrule.cli.options import Context, Json
 
 if TYPE_CHECKING:
+    from chainrule.agents import AgentRun
     from chainrule.explain import Outcome, Settings
     from chainrule.report import Album, Chapter
     from chainrule.train import Run
 
 _EXPERIMENT = ("out",)
-_RUN = ("out", "runs")
+_RUN = ("out", "to", "runs")
+_RUN_TO = ("to", "runs")
+"""Of a probe that has an `out` of its own: the output that it explains."""
 _DATA_OPTION = re.compile(r"\bdata\.(?=\w+=)")
 """An option of the data in a message, as training has it."""
 
@@ -36,7 +40,8 @@ def probe(context: Context, words: Words = None, json: Json = False, wants_help:
     `chainrule probe` lists the experiments and probes; `chainrule probe NAME` runs an experiment; `chainrule probe RUN`
     examines a run with every probe that applies, `chainrule probe RUN NAME` with one. A text=... of your own is for
     all probes that read one. Pictures, a page and the numbers are written to out=DIR (probes/NAME-001, or the folder of
-    the run). A probe that does not apply after all says why and changes nothing; if one fails, the exit status is 1.
+    the run); of a run also to=DIR, the only word where out=... names the output that a probe explains. A probe that
+    does not apply after all says why and changes nothing; if one fails, the exit status is 1.
     """
     from chainrule.cli.arguments import parse
     from chainrule.cli.output import show
@@ -61,7 +66,7 @@ def probe(context: Context, words: Words = None, json: Json = False, wants_help:
 def _list(given: Mapping[str, str], json: bool) -> None:
     from chainrule.cli.output import emit, heading, table
     from chainrule.cli.settings import unknown
-    from chainrule.explain import experiments, probes
+    from chainrule.explain import agent_probes, experiments, probes
 
     for name in given:
         raise unknown(name, (), "to run an experiment, name it: chainrule probe distances")
@@ -70,13 +75,19 @@ def _list(given: Mapping[str, str], json: bool) -> None:
         {"name": name, "summary": probes.get(name).summary, "needs": probes.get(name).needs}
         for name in probes.names()
     ]
+    of_agents = [
+        {"name": name, "summary": agent_probes.get(name).summary, "needs": agent_probes.get(name).needs}
+        for name in agent_probes.names()
+    ]
     if json:
-        emit({"experiments": shows, "probes": examinations})
+        emit({"experiments": shows, "probes": examinations, "agent_probes": of_agents})
         return
     heading("Experiments", ": chainrule probe NAME")
     table(["experiment", "what it shows"], [list(one.values()) for one in shows])
     heading("Probes", " of a trained run: chainrule probe RUN, or chainrule probe RUN NAME")
     table(["probe", "what it shows", "needs"], [list(one.values()) for one in examinations])
+    heading("Probes of agents", ": chainrule probe RUN, or chainrule probe RUN NAME")
+    table(["probe", "what it shows", "needs"], [list(one.values()) for one in of_agents])
 
 
 def _explain(names: tuple[str, ...], json: bool) -> None:
@@ -84,11 +95,12 @@ def _explain(names: tuple[str, ...], json: bool) -> None:
     from chainrule.cli import settings
     from chainrule.cli.models import settings_table
     from chainrule.cli.output import emit, show
-    from chainrule.explain import experiments, probes
+    from chainrule.explain import agent_probes, experiments, probes
 
     name = names[-1]
-    is_probe = len(names) > 1 or (name in probes.names() and name not in experiments.names())
-    found: Any = probes.get(name) if is_probe else experiments.get(name)
+    of_agents = name in agent_probes.names() and name not in (*probes.names(), *experiments.names())
+    is_probe = of_agents or len(names) > 1 or (name in probes.names() and name not in experiments.names())
+    found: Any = (agent_probes if of_agents else probes).get(name) if is_probe else experiments.get(name)
     more = f"It needs {found.needs}." if is_probe else found.reference
     known = settings.of(found.settings)
     if json:
@@ -162,15 +174,14 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     from chainrule.cli.progress_line import progress_line
     from chainrule.core.progress import update
     from chainrule.core.quoting import shell_word
-    from chainrule.explain import probes
-    from chainrule.nn.modes import mode
     from chainrule.report import Chapter, write_album
 
     word, *chosen = take(Sorted(names, {}), "RUN", *["PROBE"][: len(names) - 1])
     run = _open(word, given)
+    probes = _probes_of(run)
+    own = _RUN_TO if any("out" in probes.get(name).settings.model_fields for name in chosen) else _RUN
     settings = {
-        name: probes.configure(name, **_typed(name, probes.get(name).settings, given, _RUN))
-        for name in chosen
+        name: probes.configure(name, **_typed(name, probes.get(name).settings, given, own)) for name in chosen
     }
     if not chosen:
         settings = _all_settings(run, given)
@@ -187,10 +198,9 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
                 problem = f"{type(error).__name__}: {error}".splitlines()[0]
                 chapters.append(Chapter(name, probes.get(name).summary, problem=problem))
     default = run.path.joinpath("probes", *chosen)
-    folder = Path(given["out"]).expanduser() if "out" in given else default
-    words = [shell_word(f"{key}={value}") for key, value in given.items() if key not in _RUN]
-    where = f"Step {run.step:,} of {run.id}, {run.config['model']['name'] or 'a model of your own'} on {run.data.name}."
-    in_mode = mode(run.model)
+    folder = _folder(given, own) or default
+    words = [shell_word(f"{key}={value}") for key, value in given.items() if key not in own]
+    where, in_mode = _described(run)
     album = write_album(
         folder,
         f"{chosen[0]}: {run.id}" if chosen else f"Inside {run.id}",
@@ -208,15 +218,44 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _open(word: str, given: Mapping[str, str]) -> "Run":
+def _folder(given: Mapping[str, str], own: tuple[str, ...]) -> Path | None:
+    """Where pictures go, if that is said."""
+    from chainrule.core.errors import ArgumentError
+
+    named = [word for word in ("out", "to") if word in own and word in given]
+    if len(named) > 1:
+        raise ArgumentError("out and to: both name the folder of the pictures", remedy="give one of them")
+    return Path(given[named[0]]).expanduser() if named else None
+
+
+def _probes_of(run: "Run | AgentRun") -> ModuleType:
+    """What can examine a run: probes of models, or of agents."""
+    from chainrule.explain import agent_probes, probes
+    from chainrule.train import Run
+
+    return probes if isinstance(run, Run) else agent_probes
+
+
+def _described(run: "Run | AgentRun") -> tuple[str, str]:
+    """A line about a run, and the mode its network is in, if it has one of those."""
+    from chainrule.nn.modes import mode
+    from chainrule.train import Run
+
+    name = run.config["model"]["name"] or "a model of your own"
+    if isinstance(run, Run):
+        return f"Step {run.step:,} of {run.id}, {name} on {run.data.name}.", mode(run.model)
+    return f"Step {run.step:,} of {run.id}, {name} in {run.config['env']['name']}.", ""
+
+
+def _open(word: str, given: Mapping[str, str]) -> "Run | AgentRun":
     """The run a word names; a misspelt experiment is recognised as one."""
+    from chainrule.cli.agents import open_any
     from chainrule.cli.folders import find, runs_folder
     from chainrule.core.errors import ArgumentError, RunError, suggest
     from chainrule.explain import experiments
-    from chainrule.train import Run
 
     try:
-        return Run.open(find(word, runs_folder(given.get("runs"))))
+        return open_any(find(word, runs_folder(given.get("runs"))))
     except RunError as error:
         hint = suggest(word, experiments.names())
         if not hint:
@@ -226,14 +265,18 @@ def _open(word: str, given: Mapping[str, str]) -> "Run":
         ) from error
 
 
-def _all_settings(run: "Run", given: Mapping[str, str]) -> "dict[str, Settings]":
+def _all_settings(run: "Run | AgentRun", given: Mapping[str, str]) -> "dict[str, Settings]":
     """Defaults of every probe that applies; a text is for all that read one."""
     from chainrule.core.errors import ArgumentError
-    from chainrule.explain import probes
+    from chainrule.explain import agent_probes, probes
+    from chainrule.train import Run
 
+    if not isinstance(run, Run):
+        _typed("probes", None, given, _RUN)
+        return {name: agent_probes.configure(name) for name in agent_probes.applicable(run)}
     _typed("probes", None, {word: text for word, text in given.items() if word != "text"}, _RUN)
     names = probes.applicable(run)
-    reading = [name for name in names if "text" in probes.get(name).settings.model_fields]
+    reading = [name for name in names if probes.get(name).reads_text(run.schema)]
     if "text" in given and not reading:
         raise ArgumentError(
             f"text: no probe of {run.id} reads a text", remedy="leave it out, or probe a model of text"
@@ -242,12 +285,12 @@ def _all_settings(run: "Run", given: Mapping[str, str]) -> "dict[str, Settings]"
     return {name: probes.configure(name, **(own if name in reading else {})) for name in names}
 
 
-def _examine(name: str, run: "Run", settings: "Settings", *, alone: bool) -> "Chapter":
+def _examine(name: str, run: "Run | AgentRun", settings: "Settings", *, alone: bool) -> "Chapter":
     """What one probe finds; among others, one that cannot be applied says why."""
     from chainrule.core.errors import ChainruleError
-    from chainrule.explain import probes
     from chainrule.report import Chapter
 
+    probes = _probes_of(run)
     summary = probes.get(name).summary
     try:
         return _chapter(name, summary, probes.examine(name, run, **settings.model_dump()))

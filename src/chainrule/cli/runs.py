@@ -58,7 +58,7 @@ def show(
     from chainrule.cli.arguments import of_data
     from chainrule.cli.output import emit, say
     from chainrule.core.formatting import short_duration, short_number
-    from chainrule.train.folder import decisive
+    from chainrule.train.folder import decisive, of_agents
 
     run = _open(name, _runs_folder(settings))
     if summary:
@@ -82,7 +82,10 @@ def show(
         say(f"{split}", "  ".join(f"{key} {short_number(value)}" for key, value in values.items()))
     config = run.config
     say("model", f"{config['model']['name'] or '(your own)'}  {_as_words(config['model']['settings'])}")
-    say("data", _as_words(of_data(config["data"])))
+    if of_agents(config):
+        say("env", f"{config['env']['name']}  {_as_words(config['env']['settings'])}")
+    else:
+        say("data", _as_words(of_data(config["data"])))
     say("train", _as_words(config["train"]))
     report = run.path / "report.html"
     if report.exists():
@@ -205,8 +208,8 @@ def rm(
 
 
 def _check_removable(path: Path) -> None:
+    from chainrule.cli.agents import open_any
     from chainrule.core.errors import RunError
-    from chainrule.train import Run
     from chainrule.train.folder import read_status
 
     if path.is_symlink():
@@ -214,7 +217,7 @@ def _check_removable(path: Path) -> None:
             f"{path} is a link to another folder",
             remedy="remove the link itself, or name the folder it leads to",
         )
-    Run.open(path)
+    open_any(path)
     if not (path / "status.json").is_file():
         raise RunError(
             f"{path} is not a run folder: it has no status.json",
@@ -282,16 +285,17 @@ def _folder_in(settings: Mapping[str, str], known: Sequence[str] = ()) -> Path:
 
 
 def _open(name: str, folder: Path) -> "Run":
+    from chainrule.cli.agents import open_any
     from chainrule.cli.folders import find
-    from chainrule.train import Run
 
-    return Run.open(find(name, folder))
+    return open_any(find(name, folder))
 
 
 def _row(path: Path) -> dict[str, Any]:
-    from chainrule.train.folder import read_config, read_data, read_status
+    from chainrule.train.folder import of_agents, read_config, read_data, read_status
 
-    config, data, status = read_config(path), read_data(path), read_status(path)
+    config, status = read_config(path), read_status(path)
+    data = config["env"] if of_agents(config) else read_data(path)
     return {
         "id": path.name,
         "model": config["model"]["name"],

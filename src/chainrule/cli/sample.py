@@ -41,6 +41,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, say
     from chainrule.cli.sample_time import announce
+    from chainrule.cli.settings import whole_number
     from chainrule.core import random
     from chainrule.data import kinds
     from chainrule.models.protocol import CanTranslate, HasSampleControls
@@ -53,9 +54,9 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     run = with_adapters(Run.open(find(wanted, folder)), given, folder)
     given = {word: text for word, text in given.items() if word not in WORDS}
     single = texts.writes(run) or isinstance(run.model, CanTranslate)
-    n = _whole("n", given.pop("n", "1" if single else str(SAMPLES)), low=1)
+    n = whole_number("n", given.pop("n", "1" if single else str(SAMPLES)), low=1)
     prompts = texts.prompts_of(given)
-    seed = _whole("seed", given.pop("seed", str(run.settings.seed)), low=0)
+    seed = whole_number("seed", given.pop("seed", str(run.settings.seed)), low=0)
     out = Path(given.pop("out", str(run.path / "samples"))).expanduser()
     condition = _condition(given, run.schema, n)
     options = _options(run, given, conditional=condition.value is not None)
@@ -81,14 +82,6 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         return
     for what, file in files.items():
         say(what, str(file))
-
-
-def _whole(name: str, text: str, *, low: int) -> int:
-    from chainrule.core.errors import ArgumentError
-
-    if not text.isdecimal() or int(text) < low:
-        raise ArgumentError(f"{name}={text}: {name} must be a whole number of at least {low}")
-    return int(text)
 
 
 class Condition(NamedTuple):

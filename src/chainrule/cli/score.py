@@ -47,8 +47,10 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     with a latent variable: codes by which the likelihood of an example is estimated, 100 unless told; flows of data
     with levels: draws of the noise between these for a tighter bound), samples=500 (models that draw examples: how many
     are compared with real ones; unless told as many as are held out, 1000 at most), lora=RUN or lora=FILE.safetensors
-    (adapters of other runs to judge it with, lora_strength=1 times), runs=DIR.
+    (adapters of other runs to judge it with, lora_strength=1 times), runs=DIR. Of agents: episodes=100 (by which they
+    are judged), seed=1 (other episodes), runs=DIR.
     """
+    from chainrule.cli import agents
     from chainrule.cli.adapters import with_adapters
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
@@ -61,14 +63,17 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
     given = words.settings
+    folder = runs_folder(given.get("runs"))
+    if agents.holds(path := find(wanted, folder)):
+        agents.score(path, given, json=json)
+        return
     options = {word[5:]: guess(text) for word, text in given.items() if word.startswith("data.")}
     for word in given:
         if word not in OWN and not (word.startswith("data.") and "data" in given):
             raise unknown(word, OWN, _HOW)
     counts = (("stride", "tokens"), ("n", "examples"), ("k", "codes"), ("samples", "examples to draw"))
     stride, n, k, samples = (_whole(given, *one) for one in counts)
-    folder = runs_folder(given.get("runs"))
-    run = with_adapters(Run.open(find(wanted, folder)), given, folder)
+    run = with_adapters(Run.open(path), given, folder)
     positive = given.get("positive")
     top, calibrated = _wholes(given.get("top", "")), yes_or_no("calibrated", given)
     with progress_line(silent=json):

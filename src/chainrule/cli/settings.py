@@ -84,6 +84,18 @@ def yes_or_no(name: str, given: Mapping[str, str]) -> bool:
     return text == "true"
 
 
+def whole_number(name: str, text: str, *, low: int = 1) -> int:
+    """The whole number that a setting of a command is.
+
+    >>> whole_number("n", "many")
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: n=many: n must be a whole number of at least 1
+    """
+    if not text.isdecimal() or int(text) < low:
+        raise ArgumentError(f"{name}={text}: {name} must be a whole number of at least {low}")
+    return int(text)
+
+
 def unknown(
     name: str, known: Iterable[str], remedy: str, former: Mapping[str, str] = types.MappingProxyType({})
 ) -> ArgumentError:
@@ -217,4 +229,15 @@ def _kind(option: Any) -> str:
     return "group" if origin is dict else getattr(option, "__name__", str(option))
 
 
-__all__ = ["Setting", "find", "guess", "members", "of", "read", "unknown", "write", "yes_or_no"]
+__all__ = [
+    "Setting",
+    "find",
+    "guess",
+    "members",
+    "of",
+    "read",
+    "unknown",
+    "whole_number",
+    "write",
+    "yes_or_no",
+]

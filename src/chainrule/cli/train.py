@@ -23,7 +23,7 @@ def train(
         typer.Argument(
             metavar="MODEL",
             show_default=False,
-            help=f"Name of a model, or FILE.py:CLASS of your own, which is run; {defaults.MODEL} if not given.",
+            help=f"Name of a model or an algorithm, or FILE.py:CLASS, which is run; {defaults.MODEL} if not given.",
         ),
     ] = None,
     settings: Settings = None,
@@ -42,7 +42,10 @@ def train(
         bool, typer.Option("--help", "-h", help="Show this message, with every setting.")
     ] = False,
 ) -> None:
-    """Train a model on data and write a run folder.
+    """Train a model on data, or agents in an environment, and write a run folder.
+
+    An algorithm learns from experience instead of data: `chainrule train ppo env=cartpole`. env=FILE.py is an
+    environment of your own, with functions reset and step; it is run, too.
 
     FILE.py:CLASS (or a function) trains a network of your own. This runs the Python file, with all that it does when it
     is imported: name only files you trust. Its arguments are the settings of the model; inputs, shape, outputs, schema
@@ -54,15 +57,23 @@ def train(
         return
     if not (json or quiet):
         _greet()
+    from chainrule.cli import agents
     from chainrule.cli.arguments import parse
     from chainrule.cli.training_request import parse_request
 
-    request = parse_request(parse([model, *(settings or [])]))
+    words = parse([model, *(settings or [])])
+    if agents.meant(words):
+        agents.train(words, json=json, quiet=quiet, dry_run=dry_run, only=find_lr or one_batch)
+        return
+    request = parse_request(words)
     if not dry_run:
         request.check_device()
     data = request.load()
     if not (json or quiet or find_lr or one_batch or dry_run):
         _tell_data(request, data)
+    before, request = request, request.fitted(data)
+    if request is not before and not (json or quiet):
+        _tell_head(request)
     built, origin = request.build(data)
     if find_lr:
         _find_lr(request, built, data, json=json)
@@ -96,6 +107,17 @@ def _tell_data(request: "TrainingRequest", data: "Data") -> None:
             say("series", line)
 
 
+def _tell_head(request: "TrainingRequest") -> None:
+    """Which layer begins afresh, though nobody said so."""
+    from chainrule.cli.output import say
+
+    assert request.start is not None, "only then there is a head to replace"
+    say(
+        "head",
+        f"{request.start.fresh[-1]} begins afresh: classes are others than those of {request.start.run.id}",
+    )
+
+
 def _train(
     request: "TrainingRequest",
     model: "Model",
@@ -107,7 +129,7 @@ def _train(
 ) -> None:
     import shutil
 
-    from chainrule.cli.training import train_and_report
+    from chainrule.cli.training import handling_models, train_and_report
     from chainrule.train import fit
     from chainrule.train.naming import new_folder
 
@@ -125,11 +147,11 @@ def _train(
                 origin=origin,
                 code=request.code,
                 callbacks=request.callbacks,
+                importance=request.importance(),
                 **request.train,
             ),
             path,
-            data.schema,
-            model,
+            handling_models(data.schema, model),
             json=json,
             quiet=quiet,
             data_told=True,
@@ -196,13 +218,13 @@ def _show(request: "TrainingRequest", model: "Model", data: "Data", *, json: boo
     """What would be trained, with every setting resolved."""
 
     from chainrule.cli.arguments import flatten, of_data
-    from chainrule.cli.output import emit, say, show
+    from chainrule.cli.output import emit, say, show, table
     from chainrule.cli.progress import tell_estimate
     from chainrule.cli.settings import write
     from chainrule.core.formatting import count
     from chainrule.models.protocol import parameter_count
     from chainrule.report.progress import Unit
-    from chainrule.train import rehearse
+    from chainrule.train import freezing, rehearse
 
     parameters = parameter_count(model)
     train, steps = request.settled(data)
@@ -225,6 +247,9 @@ def _show(request: "TrainingRequest", model: "Model", data: "Data", *, json: boo
     say("model", f"{request.entry.name}   {count(parameters)} parameters")
     say("train", f"{steps} steps of {train.batch} examples")
     tell_estimate(found, Unit.of(data.schema, model))
+    if learning := freezing.learning(model, train):
+        show()
+        table(["layer", "learn", "stay as they are"], [[name, f"{a:,}", f"{b:,}"] for name, a, b in learning])
     for values in (chosen, of_data(data.source), train.model_dump()):
         show()
         for name, value in flatten(values).items():
@@ -234,19 +259,22 @@ def _show(request: "TrainingRequest", model: "Model", data: "Data", *, json: boo
 def _help(context: Context, name: str | None) -> None:
     """Help with every setting of training and, when a model is named, of that model."""
     from chainrule import models
-    from chainrule.cli import settings
+    from chainrule.cli import agents, settings
     from chainrule.cli.models import recipes_table, settings_table
     from chainrule.cli.output import heading, show, table
-    from chainrule.cli.training_request import OWN
+    from chainrule.cli.training_request import WORDS
     from chainrule.models.wrapping import ModelFile
     from chainrule.train import TrainConfig
 
     show(context.get_help())
+    chosen = name if name and "=" not in name else None
+    if chosen in agents.names():
+        agents.help(chosen)
+        return
     heading("Words of the command")
-    table(["word", "meaning"], [[f"{word}=", meaning] for word, meaning in OWN.items()])
+    table(["word", "meaning"], [[f"{word}=", meaning] for word, meaning in WORDS.items()])
     heading("Training settings")
     settings_table(settings.of(TrainConfig))
-    chosen = name if name and "=" not in name else None
     if chosen:
         found = ModelFile.named(chosen).entry() if ".py" in chosen else models.entry(chosen)
         heading(f"Settings of {chosen}")

@@ -1,23 +1,48 @@
 """Training from the command line, for `train` and `resume`: progress, report, and what can be done next."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, final
 
 import typer
 
 if TYPE_CHECKING:
     from chainrule.data.schema import Schema
     from chainrule.models.protocol import Model
+    from chainrule.report.progress import Unit
     from chainrule.train import Run
     from chainrule.train.events import Event, Listener
 
 
+@final
+@dataclass(frozen=True)
+class Handling:
+    """What differs between the runs of models and those of agents, once they train."""
+
+    unit: "Unit"
+    """What is counted per second."""
+    open: "Callable[[Path], Any]"
+    """From the folder to the run."""
+    report: "Callable[[Any], Path]"
+    """Writes the report of a run."""
+    next: "Callable[[Any], list[str]]"
+    """Commands that put what was trained to work."""
+
+
+def handling_models(schema: "Schema", model: "Model") -> Handling:
+    """How runs of a model are handled."""
+    from chainrule import report
+    from chainrule.report.progress import Unit
+    from chainrule.train import Run
+
+    return Handling(Unit.of(schema, model), Run.open, report.write, lambda run: what_next(run, model))
+
+
 def train_and_report(
-    training: "Callable[[Listener], Run]",
+    training: "Callable[[Listener], Any]",
     path: Path,
-    schema: "Schema",
-    model: "Model",
+    handling: Handling,
     *,
     json: bool,
     quiet: bool,
@@ -33,16 +58,14 @@ def train_and_report(
     from chainrule.cli.memory import keep_freed
     from chainrule.cli.output import silence
     from chainrule.cli.progress import progress_printer
-    from chainrule.report.progress import Unit
-    from chainrule.train import Run
 
     if jax.default_backend() == "cpu":
         keep_freed()
-    printer = progress_printer(Unit.of(schema, model), machine=json, quiet=quiet, data_told=data_told)
+    printer = progress_printer(handling.unit, machine=json, quiet=quiet, data_told=data_told)
 
-    def write(run: "Run") -> None:
+    def write(run: Any) -> None:
         printer.close()
-        _write_report(run, json=json, quiet=quiet)
+        _write_report(run, handling, json=json, quiet=quiet)
 
     unheard: list[OSError] = []
 
@@ -56,40 +79,40 @@ def train_and_report(
             unheard.append(error)
             raise
 
-    def train(listener: "Listener") -> "Run":
+    def train(listener: "Listener") -> Any:
         try:
             return training(listener)
         except OSError as error:
             if error not in unheard:
                 raise
-            run = Run.open(path)  # trained until then and saved, as after a signal
+            run = handling.open(path)  # trained until then and saved, as after a signal
             _stopped_unheard(run, error)
             return run
 
     try:
-        run = with_report(train, tell, write=write)
+        run = with_report(train, tell, opened=handling.open, write=write)
     except KeyboardInterrupt:
         printer.close()
-        _stopped_at_once(path, json=json, quiet=quiet)
+        _stopped_at_once(path, handling, json=json, quiet=quiet)
         raise
     finally:
         printer.close()
-    _conclude(run, model, json=json, quiet=quiet)
+    _conclude(run, handling, json=json, quiet=quiet)
 
 
-def _write_report(run: "Run", *, json: bool, quiet: bool) -> None:
-    from chainrule import report
+def _write_report(run: Any, handling: Handling, *, json: bool, quiet: bool) -> None:
     from chainrule.cli.output import emit, say
     from chainrule.cli.progress_line import progress_line
 
     with progress_line(silent=json or quiet):
-        page = report.write(run)
+        page = handling.report(run)
     if json:
         emit({"event": "report", "path": page})
     elif not quiet:
         say("report", str(page))
-        for sheet in sorted((run.path / "plots").glob("samples.*")):
-            say("samples", str(sheet))
+        for name in ("samples", "film"):
+            for sheet in sorted((run.path / "plots").glob(f"{name}.*")):
+                say(name, str(sheet))
 
 
 def what_next(run: "Run", model: "Model") -> list[str]:
@@ -104,18 +127,18 @@ def what_next(run: "Run", model: "Model") -> list[str]:
     return words
 
 
-def _conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
+def _conclude(run: Any, handling: Handling, *, json: bool, quiet: bool) -> None:
     from chainrule.cli.output import say
 
     interrupted = run.status["status"] == "interrupted"
     if not (json or quiet or interrupted):  # how to go on was said when it stopped
-        say("next", "   ·   ".join(what_next(run, model)))
+        say("next", "   ·   ".join(handling.next(run)))
     _last_line(run, json=json, quiet=quiet)
     if interrupted:
         raise typer.Exit(130)
 
 
-def _stopped_unheard(run: "Run", error: OSError) -> None:
+def _stopped_unheard(run: Any, error: OSError) -> None:
     """What can still be said when standard output is gone."""
     from chainrule.cli.folders import handle
     from chainrule.cli.output import complain
@@ -127,15 +150,14 @@ def _stopped_unheard(run: "Run", error: OSError) -> None:
     )
 
 
-def _stopped_at_once(path: Path, *, json: bool, quiet: bool) -> None:
+def _stopped_at_once(path: Path, handling: Handling, *, json: bool, quiet: bool) -> None:
     """What is left after a second Ctrl-C: everything up to the newest checkpoint."""
     from chainrule.cli.folders import handle
     from chainrule.cli.output import say
-    from chainrule.train import Run
 
     if not (path / "config.yaml").exists():
         return
-    run = Run.open(path)
+    run = handling.open(path)
     _last_line(run, json=json, quiet=quiet)
     if not json and not quiet:
         kept = f"step {run.checkpoints[-1]}" if run.checkpoints else "none yet"
@@ -143,7 +165,7 @@ def _stopped_at_once(path: Path, *, json: bool, quiet: bool) -> None:
         say("next", f"chainrule resume {handle(path)}")
 
 
-def _last_line(run: "Run", *, json: bool, quiet: bool) -> None:
+def _last_line(run: Any, *, json: bool, quiet: bool) -> None:
     from chainrule.cli.output import emit, show
 
     status = run.status
@@ -154,4 +176,4 @@ def _last_line(run: "Run", *, json: bool, quiet: bool) -> None:
         show(run.path)
 
 
-__all__ = ["train_and_report"]
+__all__ = ["Handling", "handling_models", "train_and_report"]

@@ -6,7 +6,7 @@ that the model brings along) comes first and the words after it.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -14,12 +14,14 @@ from chainrule import models
 from chainrule.cli import defaults, recipes, settings
 from chainrule.cli.adapters import beside_start
 from chainrule.cli.arguments import Words, nest, take
-from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import runs_folder
+from chainrule.cli.starts import Start, start_of, text_options, with_teacher
+from chainrule.cli.target_domain import PREFIX, TargetDomain, target_of
+from chainrule.cli.target_domain import WORDS as TARGET_WORDS
 from chainrule.core import code_files, random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.quoting import shell_word
-from chainrule.data import kinds, targets
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.loading.as_series import series_options
 from chainrule.data.loading.load import load
@@ -28,7 +30,7 @@ from chainrule.data.loading.sources import find
 from chainrule.models.protocol import Entry, Model, Recipe
 from chainrule.models.vectors import with_vectors
 from chainrule.models.wrapping import FromFile, ModelFile
-from chainrule.train import Callback, Run, TrainConfig, former
+from chainrule.train import Callback, TrainConfig, fisher_diagonal, former
 from chainrule.train.config import FORMER_SETTINGS
 from chainrule.train.folder import CODE, read_config
 from chainrule.train.loop import merge, settled
@@ -46,23 +48,9 @@ OWN = {
     "run": "name of the run, or path of its folder",
     "runs": "folder of the runs; default $CHAINRULE_RUNS or ./runs",
 }
-
-
-@final
-@dataclass(frozen=True)
-class Start:
-    """A trained run that training begins with."""
-
-    run: Run
-    fresh: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """What a recipe says about it."""
-        return {**self.run.origin, "fresh": list(self.fresh)}
-
-    def learns_as_before(self, entry: Entry) -> bool:
-        """Whether a model that begins with it learns from its data: one of its kind, or one that it teaches."""
-        return entry.body_of is not None or self.run.config["model"]["name"] == entry.name
+"""Words of the command, which no model has a setting of."""
+WORDS = {**OWN, **TARGET_WORDS}
+"""All of them; of models that call a setting of their own `target`, such as `diffusion`, the word means that."""
 
 
 @final
@@ -91,6 +79,8 @@ class TrainingRequest:
     """Functions of the user's own that are asked after every evaluation."""
     recipe: tuple[str, Recipe] | None = None
     """The settings that go together it was asked for, and their name."""
+    target: TargetDomain | None = None
+    """The other domain that the model is brought to."""
 
     def stem(self, data: Data) -> str:
         """The beginning of the names of what this training writes: the data, and the model or, of a file, its class."""
@@ -122,6 +112,11 @@ class TrainingRequest:
         )
 
     def load(self) -> Data:
+        """The data, beside those of another domain where there is one."""
+        data = self._load()
+        return data if self.target is None else self.target.beside(data)
+
+    def _load(self) -> Data:
         """The data; for a model that takes series alone, the rows of a table as one series unless options say else."""
         known = find(self.data["name_or_path"]).options
         fitting = [kinds.get(name) for name in self.entry.kinds]
@@ -149,6 +144,22 @@ class TrainingRequest:
             f"rows as one series{without}, {window} steps in an example; to change it: data.series={2 * window}"
         ]
 
+    def fitted(self, data: Data) -> "TrainingRequest":
+        """The request once its data are known: other classes than those of the run it begins with need a new head."""
+        if self.start is None:
+            return self
+        start = self.start.fitted(self.entry, data)
+        if start == self.start:
+            return self
+        return replace(self, start=start, train=beside_start(dict(self.train), start.fresh))
+
+    def importance(self) -> Any:
+        """How much each parameter counts that is held where the run it begins with left it; nothing if all alike."""
+        anchor = self.train.get("anchor", {})
+        if self.start is None or not anchor.get("strength") or anchor.get("by") != "fisher":
+            return None
+        return fisher_diagonal(self.start.run.model, self.start.run.data)
+
     def check(self, data: Data) -> None:
         """Raise where the settings contradict each other or the data are not for the model; nothing is built."""
         self.settled(data)
@@ -172,7 +183,7 @@ def parse_request(words: Words) -> TrainingRequest:
     recipe = _recipe(own["config"]) if "config" in own else {"model": {}, "data": {}, "train": {}}
     folder = runs_folder(own.get("runs"))
     file = _file(words, own, recipe)
-    start = _start(own, recipe, folder)
+    start = start_of(own, recipe, folder)
     entry = models.entry(_model_name(words, own, recipe, start)) if file is None else file.entry()
     named = recipes.named(own, entry)
     if start is not None and "from" in own and (named.model or named.data):
@@ -192,10 +203,10 @@ def parse_request(words: Words) -> TrainingRequest:
     model, data, train = sort(words.settings, entry, [*COMMON, *known])
     settings = merge(recipe["model"].get("settings", {}), named.model)
     if start is not None:
-        source = {**_text_options(start.run, known), **source}
+        source = {**text_options(start.run, known), **source}
         settings = settings or models.inherited(entry.name, start.run.model)
     given = merge(merge(recipe["train"], named.train), nest(train))
-    typed = TrainConfig.parse(**given).model_dump(exclude_unset=True)
+    typed = with_teacher(TrainConfig.parse(**given).model_dump(exclude_unset=True), folder)
     return TrainingRequest(
         entry=entry,
         model=_configured(entry, merge(settings, nest(model)), file),
@@ -208,6 +219,7 @@ def parse_request(words: Words) -> TrainingRequest:
         file=file,
         callbacks=callbacks(own.get("callbacks")),
         recipe=(own["recipe"], named) if "recipe" in own else None,
+        target=target_of(words.settings, recipe, entry, default_data=not {"data", "config"} & own.keys()),
     )
 
 
@@ -275,24 +287,6 @@ def _said_twice(own: Mapping[str, str], other: str) -> ArgumentError:
     )
 
 
-def _start(own: Mapping[str, str], recipe: Mapping[str, Any], folder: Path) -> Start | None:
-    """The run to begin with: the one that is named, or the one of the recipe."""
-    fresh = tuple(word.strip() for word in own["fresh"].split(",")) if "fresh" in own else None
-    if "from" in own:
-        return Start(Run.open(find_run(own["from"], folder)), fresh or ())
-    stored = recipe["model"].get("from")
-    if stored is None or "vectors" in stored:
-        if fresh is not None:
-            raise ArgumentError(f"fresh={own['fresh']}: without from=RUN every layer begins afresh")
-        return None
-    if not isinstance(stored, dict) or not isinstance(stored.get("run"), str):
-        raise ArgumentError(
-            f"{own['config']} is the recipe of weights that came from a file",
-            remedy="begin with that run instead: chainrule train from=RUN",
-        )
-    return Start(Run.open(stored["run"]), tuple(stored.get("fresh", ())) if fresh is None else fresh)
-
-
 def _vectors(own: Mapping[str, str], recipe: Mapping[str, Any], start: Start | None) -> Path | None:
     """The file of vectors that is named, or the one of the recipe."""
     stored = recipe["model"].get("from")
@@ -304,18 +298,6 @@ def _vectors(own: Mapping[str, str], recipe: Mapping[str, Any], start: Start | N
             f"vectors={given}: a run that begins with another has its vectors", remedy="leave one out"
         )
     return Path(given).expanduser().resolve()
-
-
-def _text_options(run: Run, known: Iterable[str]) -> dict[str, Any]:
-    """What text has to be loaded with so that the model of a run can read it."""
-    if not kinds.of(run.schema).has_tokens or targets.of(run.schema).has_tokens or "tokenizer" not in known:
-        return {}
-    window = (
-        {"window": run.schema.shape[0] - 1} if "window" in known and not targets.of(run.schema).given else {}
-    )
-    own = run.config["data"] or {}
-    special = {name: own[name] for name in ("special", "allow_special") if own.get(name) and name in known}
-    return {"tokenizer": str(run.tokenizer_file()), **window, **special}
 
 
 def sort(
@@ -332,8 +314,8 @@ def sort(
             train[name] = settings.read(text, found.annotation)
         elif name in of_data:
             data[of_data[name]] = settings.guess(text)
-        elif name not in OWN:
-            known = [*OWN, *of_model, *of_train, *of_data]
+        elif name not in WORDS and not name.startswith(PREFIX):
+            known = [*WORDS, *of_model, *of_train, *of_data]
             renamed = {**FORMER_SETTINGS, **entry.former_settings}
             raise settings.unknown(name, known, f"all settings: chainrule train {entry.name} --help", renamed)
     return model, data, train
@@ -395,4 +377,4 @@ def _stored(source: Mapping[str, Any], config: str) -> dict[str, Any]:
     return dict(source)
 
 
-__all__ = ["OWN", "Start", "TrainingRequest", "callbacks", "parse_request", "sort", "training"]
+__all__ = ["OWN", "WORDS", "TrainingRequest", "callbacks", "parse_request", "sort", "training"]

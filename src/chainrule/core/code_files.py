@@ -27,8 +27,8 @@ def named(target: str, what: str, example: str) -> tuple[Path, str]:
     return path, name
 
 
-def member(path: Path, name: str, what: str = "function or class") -> Callable[..., Any]:
-    """A function or class of a file. The file is run, with its folder among those it may import from."""
+def contents(path: Path) -> dict[str, Any]:
+    """Everything that a file defines. The file is run, with its folder among those it may import from."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ArgumentError(f"{str(path)!r} is not a Python file")
@@ -48,14 +48,20 @@ def member(path: Path, name: str, what: str = "function or class") -> Callable[.
         sys.path.remove(str(path.resolve().parent))
         if before is not None:
             sys.modules[spec.name] = before
-    own = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+    return vars(module)
+
+
+def member(path: Path, name: str, what: str = "function or class") -> Callable[..., Any]:
+    """A function or class of a file, which is run."""
+    found = contents(path)
+    own = [key for key, value in found.items() if callable(value) and not key.startswith("_")]
     if name not in own:
         raise ArgumentError(
             f"{path} has no {what} {name!r}{suggest(name, own)}",
             remedy=f"it has: {', '.join(own[:_SHOWN]) or 'none'}",
         )
-    found: Callable[..., Any] = vars(module)[name]
-    return found
+    chosen: Callable[..., Any] = found[name]
+    return chosen
 
 
-__all__ = ["member", "named"]
+__all__ = ["contents", "member", "named"]

@@ -41,6 +41,14 @@ def compiler_options() -> dict[str, str | bool]:
     return wanted
 
 
+def compiled_bytes(program: jax.stages.Compiled) -> int:
+    """Bytes that a compiled program takes on its device: arguments, results and all that lies between."""
+    used = program.memory_analysis()
+    assert used is not None, "this device does not say"
+    whole = used.argument_size_in_bytes + used.output_size_in_bytes + used.temp_size_in_bytes
+    return int(whole - used.alias_size_in_bytes)
+
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -81,4 +89,4 @@ def _quickly(function: Callable[..., Any]) -> Callable[..., Any]:
     return jit(function, compiler_options=quickly)
 
 
-__all__ = ["compiled", "compiler_options", "once", "recording"]
+__all__ = ["compiled", "compiled_bytes", "compiler_options", "once", "recording"]

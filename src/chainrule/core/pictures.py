@@ -17,6 +17,16 @@ SMOOTH_UP_TO = 32
 
 @final
 @dataclass(frozen=True)
+class Footnote:
+    """A line on the picture itself, where it goes with every copy: how the numbers were come by."""
+
+    text: str
+    alarm: bool = False
+    """Whether it is a warning, printed in red."""
+
+
+@final
+@dataclass(frozen=True)
 class Lines:
     """Curves over one horizontal axis: `series` maps a label to (x, y), or to (x, y, low, high) for a band."""
 
@@ -36,6 +46,9 @@ class Lines:
     threads: tuple[np.ndarray, np.ndarray] | None = None
     """Many curves of no name over common x, a row each, such as draws: thin and below everything else."""
     caption: str = ""
+    names: Sequence[str] = ()
+    """What stands at 0, 1, ... of the horizontal axis, where these are no numbers."""
+    footnote: Footnote | None = None
 
 
 @final
@@ -50,12 +63,15 @@ class Bars:
     positions: Sequence[str]
     series: Mapping[str, np.ndarray]
     caption: str = ""
+    errors: Mapping[str, np.ndarray] | None = None
+    """Standard errors of the bars of a series, by its label."""
+    footnote: Footnote | None = None
 
 
 @final
 @dataclass(frozen=True)
 class Heatmap:
-    """A matrix in colour, rows downwards; `numbers` writes each entry."""
+    """A matrix in colour, rows downwards; `numbers` writes each entry, `words` something else in its place."""
 
     name: str
     title: str
@@ -68,6 +84,9 @@ class Heatmap:
     diverging: bool = False
     """Colour around zero instead of from low to high."""
     caption: str = ""
+    footnote: Footnote | None = None
+    words: Sequence[Sequence[str]] = ()
+    """What is written in each entry, row by row, such as the action that is best there."""
 
 
 @final
@@ -85,6 +104,7 @@ class Images:
     """Small images are enlarged smoothly, and more: for what was drawn, where no single pixel is to be read."""
     aligned: bool = False
     """What stands in a row, or below each other, belongs together: large images are made smaller, rows never broken."""
+    footnote: Footnote | None = None
 
 
 @final
@@ -130,6 +150,49 @@ class Scatter:
     joined: bool = False
     """Join the points of a group in their order: they are a path."""
     caption: str = ""
+    shades: tuple[np.ndarray, str] | None = None
+    """A number for each point, in the order of the groups, that gives its colour; and what it is."""
+    footnote: Footnote | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Waterfall:
+    """Steps that lead from one number to another: bars that each begin where the one before ends."""
+
+    name: str
+    title: str
+    x_label: str
+    start: float
+    names: Sequence[str]
+    steps: np.ndarray
+    """One for each name, in the order in which they are taken."""
+    ends: tuple[str, str]
+    """What the number before the first step and the one after the last are called."""
+    errors: np.ndarray | None = None
+    """Standard errors of the steps."""
+    joined: bool = False
+    """All in one line: what leads up from the left, what leads down from the right, to where they meet."""
+    footnote: Footnote | None = None
+    caption: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Swarm:
+    """Dots along one axis, a line of them for each name, moved apart where many have the same value."""
+
+    name: str
+    title: str
+    x_label: str
+    names: Sequence[str]
+    values: np.ndarray
+    """Shape (names, dots)."""
+    shades: np.ndarray | None = None
+    """A number for each dot that gives its colour, low to high within its line; not a number leaves it grey."""
+    shade_label: str = ""
+    footnote: Footnote | None = None
+    caption: str = ""
 
 
 @final
@@ -173,6 +236,9 @@ class Passage:
     """One number for each piece; not a number leaves it unshaded."""
     unit: str = ""
     caption: str = ""
+    signed: bool = False
+    """Colour around zero: one hue for each sign."""
+    footnote: Footnote | None = None
 
 
 @final
@@ -212,13 +278,26 @@ class AttentionMaps:
 
 
 Picture: TypeAlias = (
-    Lines | Bars | Heatmap | Images | Film | Scatter | Polygons | Table | Passage | Slides | AttentionMaps
+    Lines
+    | Bars
+    | Heatmap
+    | Images
+    | Film
+    | Scatter
+    | Waterfall
+    | Swarm
+    | Polygons
+    | Table
+    | Passage
+    | Slides
+    | AttentionMaps
 )
 
 __all__ = [
     "AttentionMaps",
     "Bars",
     "Film",
+    "Footnote",
     "Heatmap",
     "Images",
     "Lines",
@@ -227,5 +306,7 @@ __all__ = [
     "Polygons",
     "Scatter",
     "Slides",
+    "Swarm",
     "Table",
+    "Waterfall",
 ]

@@ -1,7 +1,8 @@
 """Settings: one schema for Python, the command line and the studio, in which every number is finite and bounded."""
 
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import annotated_types
 import pydantic
@@ -38,6 +39,23 @@ class Config(FiniteSettings):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
+def quotient(value: Any) -> Any:
+    """A number that is written as a fraction, such as 8/255; anything else as it is.
+
+    >>> quotient("8/255") == 8 / 255, quotient("0.5"), quotient("8/0")
+    (True, '0.5', '8/0')
+    """
+    if not isinstance(value, str):
+        return value
+    number = r"\s*(-?\d+(?:\.\d*)?)\s*"
+    found = re.fullmatch(f"{number}/{number}", value)
+    return float(found[1]) / float(found[2]) if found and float(found[2]) else value
+
+
+Quotient: TypeAlias = Annotated[float, pydantic.BeforeValidator(quotient)]
+"""A number that may be written as a fraction."""
+
+
 def _whole_numbers(value: Any) -> Iterator[int]:
     if isinstance(value, int):
         yield value
@@ -46,4 +64,4 @@ def _whole_numbers(value: Any) -> Iterator[int]:
             yield from _whole_numbers(one)
 
 
-__all__ = ["LARGEST_COUNT", "LARGEST_SIZE", "Config", "FiniteSettings"]
+__all__ = ["LARGEST_COUNT", "LARGEST_SIZE", "Config", "FiniteSettings", "Quotient", "quotient"]

@@ -2,6 +2,7 @@
 
 from chainrule.data.batches import Batch, Batches
 from chainrule.data.dataset import Data
+from chainrule.data.domains import with_target
 from chainrule.data.loading.in_memory import from_arrays
 from chainrule.data.loading.load import check, load
 from chainrule.data.loading.problems import ScanReport
@@ -36,4 +37,5 @@ __all__ = [
     "pairs",
     "preview",
     "tokenizers",
+    "with_target",
 ]

@@ -45,6 +45,16 @@ class Mixed(NamedTuple):
     """The share of the image itself."""
 
 
+class Domains(NamedTuple):
+    """Beside examples of one domain: their targets, and as many of another domain, whose targets are hidden."""
+
+    y: Any
+    x: Any
+    """Examples of the other domain."""
+    known: Any
+    """Their classes where these were given for training, -1 everywhere else."""
+
+
 class Batch(NamedTuple):
     """Examples `x` with a leading batch axis and what belongs to them: targets `y`, or what is known of texts."""
 
@@ -62,6 +72,11 @@ class Batch(NamedTuple):
     def begins(self) -> Any:
         """Text read in streams: where each passage begins; `None` otherwise."""
         return self.y.positions if isinstance(self.y, Beginnings) else None
+
+    @property
+    def domains(self) -> Domains | None:
+        """Examples of another domain beside these; `None` where there is one domain."""
+        return self.y if isinstance(self.y, Domains) else None
 
     def apart(self) -> "list[tuple[Any, Batch]]":
         """The batch with the targets that count, and for what share: of mixed images those of both, in turn."""
@@ -199,4 +214,4 @@ def _mix(z: np.ndarray) -> np.ndarray:
         return z ^ (z >> np.uint64(31))
 
 
-__all__ = ["Batch", "Batches", "Beginnings", "Documents", "permute", "predicted"]
+__all__ = ["Batch", "Batches", "Beginnings", "Documents", "Domains", "permute", "predicted"]

@@ -37,6 +37,10 @@ class Data:
     """What is odd about the data and used all the same: each kind of remark and how often it was made."""
     reading: TableReading | None = None
     """Tables: how the columns were read, so that new rows can be read in the same way; no part of the hash."""
+    other: "Data | None" = None
+    """Another domain, in the units of this one: training sees its examples without their targets."""
+    labels: int = 0
+    """How many training examples of the other domain keep their targets."""
 
     def __repr__(self) -> str:
         return f"Data({self.name!r}: {self.describe()})"
@@ -92,7 +96,9 @@ class Data:
             f"{name} {100 * size / total:.0f} %" if size else f"no {name}" for name, size in sizes.items()
         )
         read = self.reading.describe() if self.reading else ""
-        return ", ".join(filter(None, [kind.describe(self.schema, total), read, shares]))
+        few = f" ({self.labels} with targets)" if self.labels else ""
+        beside = f"beside {len(self.other.train):,} of {self.other.name}{few}" if self.other else ""
+        return ", ".join(filter(None, [kind.describe(self.schema, total), read, shares, beside]))
 
     def renamed(self, name: str) -> "Data":
         """The same data under another name."""

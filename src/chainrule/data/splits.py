@@ -75,7 +75,7 @@ class Split(abc.ABC):
 
     @property
     def y(self) -> Any:
-        """All targets, or `None`."""
+        """Default: all targets, or `None`; an error where they are withheld."""
         return self.batch(np.arange(len(self))).y
 
     @property

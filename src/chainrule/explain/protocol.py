@@ -14,6 +14,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Picture, Table
 from chainrule.core.settings import FiniteSettings
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Model
@@ -92,6 +93,14 @@ class Probe:
     settings: type[Settings] = NoSettings
     toy: Mapping[str, Any] = field(default_factory=dict)
     """Settings with which it takes a second or two, for tests."""
+    also_without_text: bool = False
+    """Whether it examines models of other data as well, for which its setting `text` means nothing."""
+
+    def reads_text(self, schema: Schema) -> bool:
+        """Whether a text can be given to it, for a model of such data."""
+        return "text" in self.settings.model_fields and (
+            not self.also_without_text or kinds.of(schema).has_tokens
+        )
 
 
 __all__ = ["Experiment", "Listener", "NoSettings", "Outcome", "Probe", "Settings", "silent"]

@@ -12,9 +12,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
+from chainrule.information.early_stopping import best_weights
 from chainrule.nn import Linear
 from chainrule.probability.divergences import FDivergence
 
@@ -99,18 +99,6 @@ class Fitted(NamedTuple):
     """The bound on training batches (the mean since the last look) and on points kept apart; not a number: no look."""
 
 
-class _Progress(NamedTuple):
-    """Where training is: looks so far, weights, the state of the optimiser, and the best weights."""
-
-    looks: Array
-    weights: Tree
-    state: Tree
-    best: Tree
-    value: Scalar
-    best_look: Array
-    curve: Array
-
-
 @eqx.filter_jit
 def fit(
     critic: Critic,
@@ -126,43 +114,29 @@ def fit(
     lr: float,
 ) -> Fitted:
     """Train for at most `steps`, until `patience` looks in a row are no better than the best one."""
-    looks = -(-steps // every)
-    rate = optax.cosine_decay_schedule(lr, looks * every, alpha=0.05)
-    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
     weights, rest = eqx.partition(critic, _trainable(critic))
 
     def bound(weights: Tree, one: Array, two: Array) -> Scalar:
         current = eqx.combine(weights, rest)
         return critic.divergence.bound_of_outputs(current.outputs(one), current.outputs(two))
 
-    def update(number: Array, carry: tuple[Tree, Tree, Scalar]) -> tuple[Tree, Tree, Scalar]:
-        weights, state, total = carry
-        first, second = jax.random.split(jax.random.fold_in(key, number))
+    def raised(weights: Tree, key: Key, nothing: Tree) -> tuple[Scalar, Tree]:
+        first, second = jax.random.split(key)
         one = x[jax.random.randint(first, (batch,), 0, len(x))]
         two = y[jax.random.randint(second, (batch,), 0, len(y))]
-        value, slope = jax.value_and_grad(lambda weights: -bound(weights, one, two))(weights)
-        changes, state = optimizer.update(slope, state, weights)
-        return optax.apply_updates(weights, changes), state, total - value / every
+        return bound(weights, one, two), nothing
 
-    def look(now: _Progress) -> _Progress:
-        begin = (now.weights, now.state, jnp.zeros(()))
-        first = now.looks * every
-        weights, state, trained = jax.lax.fori_loop(first, first + every, update, begin)
-        judged = bound(weights, *kept)
-        better = judged > now.value
-        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), weights, now.best)
-        curve = now.curve.at[now.looks].set(jnp.stack([trained, judged]))
-        count = now.looks + 1
-        value, at = jnp.where(better, judged, now.value), jnp.where(better, count, now.best_look)
-        return _Progress(count, weights, state, best, value, at, curve)
-
-    none = jnp.zeros((), int)
-    curve = jnp.full((looks, 2), jnp.nan)
-    start = _Progress(none, weights, optimizer.init(weights), weights, bound(weights, *kept), none, curve)
-    end = jax.lax.while_loop(
-        lambda now: (now.looks < looks) & (now.looks - now.best_look < patience), look, start
+    found = best_weights(
+        weights,
+        raised,
+        lambda weights: bound(weights, *kept),
+        key,
+        steps=steps,
+        every=every,
+        patience=patience,
+        lr=lr,
     )
-    return Fitted(eqx.combine(end.best, rest), end.value, end.best_look * every, end.looks * every, end.curve)
+    return Fitted(eqx.combine(found.weights, rest), found.value, found.step, found.steps, found.curve)
 
 
 def _trainable(critic: Critic) -> Tree:

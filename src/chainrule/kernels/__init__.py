@@ -71,6 +71,7 @@ _LAZY = LazyNames(
         "density": ("KernelDensity",),
         "clustering": ("kernel_k_means", "spectral_clustering"),
         "mean_embedding": ("MeanEmbedding", "median_kernel", "mmd", "multi_scale", "squared_mmd", "witness"),
+        "alignment": ("coral_alignment", "mmd_alignment"),
         "independence": ("hsic",),
         "hypothesis_tests": ("independence_test", "two_sample_test"),
         "support_vectors": ("OneClassSupportVectors", "SupportVectorClassifier", "SupportVectorRegressor"),

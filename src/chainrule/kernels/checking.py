@@ -46,6 +46,12 @@ def check(kernel: Kernel | Callable[[Any, Any], Any], x: Any) -> Check:
     >>> found.value, found.witness
     (False, (0, 2))
     """
+    given: Any = kernel
+    if not callable(given):
+        raise ArgumentError(
+            f"check(kernel={kernel!r}): a kernel or a function of two points is needed",
+            remedy="for a matrix of similarities: check(Precomputed(matrix), range(len(matrix)))",
+        )
     if len(x) == 0:
         raise ArgumentError("check(x): no points to check a kernel on")
     matrix = _matrix(kernel, x)

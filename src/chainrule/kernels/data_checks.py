@@ -106,6 +106,14 @@ def checked_cross_gram(
     return _finite(where, name, exact)
 
 
+def one_of_two(where: str, x: Any, gram: Any) -> None:
+    """Raise unless either new points are given, or their kernels with the training points."""
+    if (x is None) == (gram is None):
+        raise ArgumentError(
+            f"{where}: give new points x, or gram, the kernels of new points with the training points"
+        )
+
+
 def warn_of_columns(where: str, x: Rows, *, scales: int = 1, columns: Sequence[str] = ()) -> None:
     """Warn of columns that are constant although each has a scale of its own, and of ranges that differ a thousandfold.
 
@@ -173,6 +181,7 @@ __all__ = [
     "checked_cross_gram",
     "checked_points",
     "checked_targets",
+    "one_of_two",
     "refuse_contradictions",
     "warn_of_columns",
 ]

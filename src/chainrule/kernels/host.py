@@ -96,13 +96,14 @@ def lower_gram(kernel: Kernel, x: Float[np.ndarray, "rows features"], noise: Any
     """The Gram matrix with noise on its diagonal, in LAPACK's order. Call it where double precision is on."""
     tiles = cut(len(x))
     matrix = np.empty((len(x), len(x)), order="F")
+    turned = matrix.T  # in the order of the tiles, so that they are copied row by row
     parts = [jnp.asarray(tiles.part(x, i)) for i in range(len(tiles.starts))]
     for i, rows in enumerate(map(tiles.span, range(len(parts)))):
         # All tiles of a row are under way before the first is copied.
-        for j, found in enumerate([_tile(kernel, parts[i], parts[j]) for j in range(i + 1)]):
+        for j, found in enumerate([_tile(kernel, parts[j], parts[i]) for j in range(i + 1)]):
             columns = tiles.span(j)
-            matrix[rows, columns] = np.asarray(found)[
-                : rows.stop - rows.start, : columns.stop - columns.start
+            turned[columns, rows] = np.asarray(found)[
+                : columns.stop - columns.start, : rows.stop - rows.start
             ]
     matrix[np.diag_indices(len(x))] += noise
     return matrix
@@ -178,8 +179,8 @@ def _pull(
     kernel: Kernel, x: Array, y: Array, left: Array, right: Array, base: Array, diagonal: bool
 ) -> Kernel:
     cotangent = left @ right.T + base
-    # The kernel is symmetric: an entry below the diagonal counts for its mirror image, too.
-    cotangent = jnp.tril(2 * cotangent, -1) + jnp.diag(jnp.diagonal(cotangent)) if diagonal else 2 * cotangent
+    # The kernel is symmetric: an entry on one side of the diagonal counts for its mirror image, too.
+    cotangent = jnp.triu(2 * cotangent, 1) + jnp.diag(jnp.diagonal(cotangent)) if diagonal else 2 * cotangent
     found: Kernel = eqx.filter_vjp(lambda k: k.tile(x, y), kernel)[1](cotangent)[0]
     return found
 
@@ -201,13 +202,18 @@ def pulled_back(
     parts = [jnp.asarray(tiles.part(x, i)) for i in numbers]
     lefts, rights = ([jnp.asarray(_filled(tiles, a, i)) for i in numbers] for a in (left, right))
     total: Kernel | None = None
+    turned = base.T  # its lower half is the upper one of this, whose rows lie together
     for i in numbers:
-        rows = tiles.span(i)
+        columns = tiles.span(i)
         for j in range(i + 1):
-            columns = tiles.span(j)
+            rows = tiles.span(j)
             block = np.zeros((tiles.size, tiles.size))
-            block[: rows.stop - rows.start, : columns.stop - columns.start] = weight * base[rows, columns]
-            found = _pull(kernel, parts[i], parts[j], lefts[i], rights[j], jnp.asarray(block), i == j)
+            np.multiply(
+                turned[rows, columns],
+                weight,
+                out=block[: rows.stop - rows.start, : columns.stop - columns.start],
+            )
+            found = _pull(kernel, parts[j], parts[i], lefts[j], rights[i], jnp.asarray(block), i == j)
             total = found if total is None else jax.tree.map(jnp.add, total, found)
     assert total is not None, "there are points"
     return total

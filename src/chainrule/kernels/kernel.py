@@ -94,7 +94,14 @@ def points(where: str, name: str, values: Any, *, single: bool = False) -> Point
     >>> points("gram", "x", [1, 2]).shape, points("kernel", "x", [1, 2], single=True).shape
     ((2, 1), (1, 2))
     """
-    array = finite(where, name, floating(values))
+    try:
+        given = floating(values)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"{where}({name}): points are rows of numbers, all of one length",
+            remedy="kernels of words and letters: kernels.sequences, FiniteKernel",
+        ) from None
+    array = finite(where, name, given)
     if single:
         array = array[None] if array.ndim else array[None, None]
     elif array.ndim == 1:

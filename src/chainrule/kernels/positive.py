@@ -19,6 +19,8 @@ from chainrule.probability.distributions.parameters import finite, floating
 
 JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)
 """What is added to the diagonal, in units of its mean, until a matrix can be factored."""
+_BAND = 512
+"""Rows of a matrix that are compared with its columns at a time."""
 
 Matrix = Float[Array, "size size"]
 
@@ -152,20 +154,35 @@ def symmetric(where: str, name: str, matrix: Any) -> Float[np.ndarray, "size siz
     exact = np.asarray(finite(where, name, floating(matrix)) if traced(matrix) else matrix, np.float64)
     if exact.ndim != 2 or exact.shape[0] != exact.shape[1]:
         raise ArgumentError(f"{where}({name}): needs a square matrix, not shape {exact.shape}")
-    bad = np.argwhere(~np.isfinite(exact))
-    if len(bad):
-        i, j = bad[0]
-        raise ArgumentError(f"{where}({name}): {name}[{i}, {j}] is {exact[i, j]:g}; entries must be finite")
-    apart = np.abs(exact - exact.T)
-    if apart.size and apart.max() > 1e-6 * max(np.abs(exact).max(), 1e-300):
-        i, j = np.unravel_index(np.argmax(apart), apart.shape)
-        raise ArgumentError(
-            f"{where}({name}): not symmetric: {name}[{i}, {j}] is {exact[i, j]:.6g} and {name}[{j}, {i}] is "
-            f"{exact[j, i]:.6g}, the largest difference {apart.max():.3g}",
-            remedy=f"a kernel has k(x, y) = k(y, x); symmetrise with ({name} + {name}.T) / 2 if that is meant",
-        )
+    refuse_asymmetry(where, name, exact)
     symmetrised: np.ndarray = (exact + exact.T) / 2
     return symmetrised
+
+
+def refuse_asymmetry(where: str, name: str, matrix: Float[np.ndarray, "size size"]) -> None:
+    """Raise where an entry is not finite, or is not its mirror image up to rounding; in parts, without a copy."""
+    worst, at, largest = 0.0, (0, 0), 1e-300
+    for start in range(0, len(matrix), _BAND):
+        band, mirror = matrix[start : start + _BAND, start:], matrix[start:, start : start + _BAND].T
+        wrong = np.argwhere(~(np.isfinite(band) & np.isfinite(mirror)))
+        if len(wrong):
+            i, j = (int(k) + start for k in wrong[0])
+            i, j = (i, j) if not np.isfinite(matrix[i, j]) else (j, i)
+            raise ArgumentError(
+                f"{where}({name}): {name}[{i}, {j}] is {matrix[i, j]:g}; entries must be finite"
+            )
+        apart = np.abs(band - mirror)
+        largest = max(largest, float(np.abs(band).max()))
+        if apart.max() > worst:
+            row, column = np.unravel_index(np.argmax(apart), apart.shape)
+            worst, at = float(apart.max()), (int(row) + start, int(column) + start)
+    if worst > 1e-6 * largest:
+        i, j = at
+        raise ArgumentError(
+            f"{where}({name}): not symmetric: {name}[{i}, {j}] is {matrix[i, j]:.6g} and {name}[{j}, {i}] is "
+            f"{matrix[j, i]:.6g}, the largest difference {worst:.3g}",
+            remedy=f"a kernel has k(x, y) = k(y, x); symmetrise with ({name} + {name}.T) / 2 if that is meant",
+        )
 
 
 def nearest_psd(K: Any) -> Float[np.ndarray, "size size"]:
@@ -179,6 +196,8 @@ def nearest_psd(K: Any) -> Float[np.ndarray, "size size"]:
     exact = np.asarray(K, np.float64)
     if exact.ndim != 2 or exact.shape[0] != exact.shape[1]:
         raise ArgumentError(f"nearest_psd(K): needs a square matrix, not shape {exact.shape}")
+    if not np.isfinite(exact).all():
+        raise ArgumentError("nearest_psd(K): entries must be finite")
     values, vectors = np.linalg.eigh((exact + exact.T) / 2)
     cut: np.ndarray = (vectors * np.maximum(values, 0)[None]) @ vectors.T
     return (cut + cut.T) / 2
@@ -192,5 +211,6 @@ __all__ = [
     "nearest_psd",
     "not_positive",
     "psd_solve",
+    "refuse_asymmetry",
     "symmetric",
 ]

@@ -25,7 +25,13 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Key
 from chainrule.kernels import host
 from chainrule.kernels.approximation import Approximate, feature_map
-from chainrule.kernels.data_checks import checked_points, checked_targets, refuse_contradictions
+from chainrule.kernels.data_checks import (
+    checked_cross_gram,
+    checked_points,
+    checked_targets,
+    one_of_two,
+    refuse_contradictions,
+)
 from chainrule.kernels.kernel import Kernel
 from chainrule.kernels.positive import factored
 from chainrule.kernels.precision import in_double, widened
@@ -68,8 +74,13 @@ class FittedRidge:
     searched: Searched | None
     """The ridges that were tried, where none was given."""
 
-    def predict(self, x: Any) -> Float[np.ndarray, "new *outputs"]:
-        """Values at new points."""
+    def predict(self, x: Any = None, *, gram: Any = None) -> Float[np.ndarray, "new *outputs"]:
+        """Values at new points; or by `gram`, their kernels with the training points, one row each."""
+        one_of_two("predict", x, gram)
+        if gram is not None:
+            across = checked_cross_gram("predict", "gram", gram, len(self.points))
+            by_gram: np.ndarray = across @ self.coefficients
+            return by_gram
         new = checked_points("predict", "x", x, self.points.shape[1])
         found: np.ndarray = _values(self.kernel, new, self.points, self.coefficients)
         return found
@@ -93,10 +104,13 @@ class FittedFeatures:
     residuals: Float[np.ndarray, "rows *outputs"]
     """Values less what the others predict of them."""
     searched: Searched | None
+    size: int
+    """How many coordinates a point has."""
 
     def predict(self, x: Any) -> Float[np.ndarray, "new *outputs"]:
         """Values at new points."""
-        found: np.ndarray = in_double(lambda features, x: features(x))(self.features, x) @ self.weights
+        new = checked_points("predict", "x", x, self.size)
+        found: np.ndarray = in_double(lambda features, x: features(x))(self.features, new) @ self.weights
         return found
 
 
@@ -164,7 +178,9 @@ class KernelRidge:
         searched = None if self.ridge is not None else Searched(ridges, errors)
         best = float(ridges[int(np.argmin(errors))])
         several = (-1, *shape[1:])
-        return FittedFeatures(features, weights.reshape(several), best, residuals.reshape(several), searched)
+        return FittedFeatures(
+            features, weights.reshape(several), best, residuals.reshape(several), searched, x.shape[1]
+        )
 
 
 def features_of(

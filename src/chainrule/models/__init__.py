@@ -281,8 +281,8 @@ def begin(
 ) -> Model:
     """A model for other data that begins with what a trained one has learnt.
 
-    A model of the same name takes over all settings and arrays but those that `fresh` names by pattern; one that has a
-    `body`, such as `reader`, takes the trained model for it. What does not fit is an error.
+    A model of the same name takes over settings and arrays but those that `fresh` names, and the head where classes are
+    others; one that has a `body`, such as `reader`, takes the trained model for it. What does not fit is an error.
 
     >>> import chainrule as cr
     >>> moons = cr.data.load("moons")
@@ -294,6 +294,8 @@ def begin(
     found = entry(name)
     of = found.body_of
     as_body = of is not None or _known(source).name != name
+    head = "" if as_body else starting.replaced_head(found, source, model.schema)  # type: ignore[attr-defined]
+    fresh = [*fresh, head] if head else fresh
     begun = starting.copied(model, source if of is None else of(source), as_body=as_body, fresh=fresh)
     if found.holds and found.started is not None and isinstance(data, Data):
         return found.started(begun, data)

@@ -18,7 +18,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError, suggest
 from chainrule.core.types import Array
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Config, Entry, Model
+from chainrule.models.protocol import CanPredict, Config, Entry, HasOwnTraining, Model
 
 M = TypeVar("M", bound=Model)
 BODY = "body."
@@ -34,6 +34,25 @@ def inherited(entry: Entry, source: Model, known_as: str) -> dict[str, Any]:
             remedy=f"train a {known_as}, or a model that reads with the layers of another: reader",
         )
     return dict(entry.adopts(source, known_as))
+
+
+def replaced_head(entry: Entry, source: Model, schema: Schema) -> str:
+    """The layer of the outputs where it has to begin afresh, because outputs mean something else; empty otherwise.
+
+    Outputs of a model that predicts mean the same where kind of target, shape and names of classes are the same.
+    """
+    before = source.schema  # type: ignore[attr-defined]  # every registered model has one
+    if (
+        not isinstance(source, CanPredict)
+        or isinstance(source, HasOwnTraining)
+        or entry.holds
+        or entry.adopts
+    ):
+        return ""
+    same = [(one.target, one.classes, one.target_shape) for one in (before, schema)]
+    names = tree.names(eqx.filter(source, eqx.is_array))
+    there = any(tree.matches(name, entry.head) for name in names)
+    return entry.head if same[0] != same[1] and there else ""
 
 
 def held(
@@ -120,4 +139,4 @@ def _with_rows(found: Array, ours: Array, vocabularies: Sequence[tuple[int, int]
     return found
 
 
-__all__ = ["copied", "held", "inherited", "over"]
+__all__ = ["copied", "held", "inherited", "over", "replaced_head"]

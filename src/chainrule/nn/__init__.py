@@ -20,6 +20,7 @@ from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.convolution.layers import Conv, ConvTranspose
 from chainrule.nn.dropout import ChannelDropout, Dropout, StochasticDepth, monte_carlo
 from chainrule.nn.embedding import Embedding
+from chainrule.nn.gradient_reversal import gradient_reversal
 from chainrule.nn.linear import Linear
 from chainrule.nn.matrices import as_matrix, conv_table, infer_layers
 from chainrule.nn.normalize import BatchNorm, GroupNorm, LayerNorm, NoNorm, Norm, RMSNorm, norm
@@ -87,6 +88,7 @@ __all__ = [
     "global_average_pool",
     "global_max_pool",
     "glu",
+    "gradient_reversal",
     "infer_layers",
     "initializers",
     "losses",

@@ -23,8 +23,10 @@ OPERATIONS = (
     *("brightness", "colour", "contrast", "sharpness"),
     *("posterize", "solarize", "autocontrast", "equalize"),
 )
-_SHEAR, _SHIFT, _DEGREES, _BLEND, _BITS = 0.3, 150 / 331, 30.0, 0.9, 4
-"""What the largest magnitude means: of a side, of a side, of a turn, of the difference, of eight."""
+DEGREES = 30.0
+"""The turn that a strength of one means."""
+_SHEAR, _SHIFT, _BLEND, _BITS = 0.3, 150 / 331, 0.9, 4
+"""What the largest magnitude means: of a side, of a side, of the difference, of eight."""
 
 
 class ImageOperations(NamedTuple):
@@ -139,7 +141,7 @@ def _matrices(
     """From a pixel (row, column, 1), counted from the centre, to where it comes from."""
     height, width = size
     amount = {name: jnp.where(chosen == i, strength, 0.0) for i, name in enumerate(OPERATIONS)}
-    angle = jnp.deg2rad(_DEGREES) * amount["rotate"]
+    angle = jnp.deg2rad(DEGREES) * amount["rotate"]
     cosine, sine = jnp.cos(angle), jnp.sin(angle)
     rows = [cosine, sine + _SHEAR * amount["shear-y"], _SHIFT * height * amount["translate-y"]]
     columns = [-sine + _SHEAR * amount["shear-x"], cosine, _SHIFT * width * amount["translate-x"]]
@@ -208,6 +210,7 @@ def _equalised(levels: Int[Array, "batch height width channels"]) -> Images:
 
 
 __all__ = [
+    "DEGREES",
     "MOST",
     "OPERATIONS",
     "ImageOperations",

@@ -1,7 +1,7 @@
 """Albums: pictures, findings and numbers in a folder, with one self-contained page over them.
 
 For everything that is shown without being a run: experiments, probes into a run. The folder holds `index.html`, every
-picture as a file of its own, and `numbers.json` for machines.
+picture as a file of its own with its numbers beside it as CSV, and `numbers.json` for machines.
 """
 
 import math
@@ -14,9 +14,10 @@ from chainrule import __version__
 from chainrule.core.errors import RunError
 from chainrule.core.pictures import Picture, Table
 from chainrule.report import page
+from chainrule.report.csv_files import write_csv
 from chainrule.report.drawing import save
+from chainrule.report.pieces import file_names
 from chainrule.report.style import one_color_per_series
-from chainrule.report.writing import file_names
 from chainrule.train.files import make_folder, write_atomic, write_json
 
 
@@ -61,8 +62,9 @@ def write_album(
     drawn = []
     named = file_names([picture for chapter in chapters for picture in chapter.pictures])
     for name, picture in named.items():
+        write_csv(picture, folder / f"{name}.csv")
         if isinstance(picture, Table):
-            continue  # the page and the numbers hold it as text
+            continue  # the page holds it as text
         drawn.append(save(picture, folder, name, {"title": title, "settings": dict(settings)}))
     numbers = folder / "numbers.json"
     write_json(numbers, {chapter.name: _plain(chapter.numbers) for chapter in chapters}, durable=False)
@@ -87,7 +89,7 @@ def _page(
 ) -> str:
     footer = (
         f"<footer><p>Written by Chainrule {page.say(__version__)}. The pictures are the files beside "
-        "this page; the numbers are in <code>numbers.json</code>.</p></footer>"
+        "this page, each with its numbers as CSV; all numbers are in <code>numbers.json</code>.</p></footer>"
     )
     head = ["<header>", f"<h1>{page.say(title)}</h1>", f'<p class="lead">{page.say(lead)}</p>', "</header>"]
     with one_color_per_series():

@@ -28,13 +28,15 @@ def still(film: Film, moment: int = -1) -> Images:
     >>> still(Film("fade", "Fade", np.zeros((5, 2, 4, 4, 1)))).images.shape
     (2, 4, 4, 1)
     """
-    frames = np.asarray(film.frames, dtype=float)
+    frames = np.asarray(film.frames)
     if frames.ndim != 5 or not len(frames):
         raise ArgumentError(
             f"Film(frames=…): shape {frames.shape} must be (moments, count, height, width, 1 or 3)",
             remedy="give at least one moment, each a set of images",
         )
-    return Images(film.name, film.title, frames[moment], (), film.columns, film.caption, film.smooth)
+    return Images(
+        film.name, film.title, frames[moment].astype(float), (), film.columns, film.caption, film.smooth
+    )
 
 
 def gif(film: Film, title: bool, metadata: Mapping[str, Any] | None = None) -> bytes:

@@ -20,9 +20,22 @@ from chainrule.core.pictures import (
     Polygons,
     Scatter,
     Slides,
+    Swarm,
     Table,
+    Waterfall,
 )
-from chainrule.report import animations, attention_maps, charts, heatmaps, image_grids, passages, svg
+from chainrule.report import (
+    animations,
+    attention_maps,
+    charts,
+    heatmaps,
+    image_grids,
+    passages,
+    points,
+    svg,
+    swarms,
+    waterfalls,
+)
 from chainrule.report.style import matplotlib_settings
 from chainrule.train.files import make_folder, write_atomic
 
@@ -127,7 +140,17 @@ def _write(path: Path, contents: bytes | str) -> None:
 
 
 def _figure(
-    picture: Lines | Bars | Scatter | Polygons | Heatmap | Table | Passage | AttentionMaps, title: bool
+    picture: Lines
+    | Bars
+    | Scatter
+    | Waterfall
+    | Swarm
+    | Polygons
+    | Heatmap
+    | Table
+    | Passage
+    | AttentionMaps,
+    title: bool,
 ) -> Figure:
     match picture:
         case Lines():
@@ -135,9 +158,13 @@ def _figure(
         case Bars():
             return charts.bars(picture, title)
         case Scatter():
-            return charts.scatter(picture, title)
+            return points.scatter(picture, title)
+        case Waterfall():
+            return waterfalls.waterfall(picture, title)
+        case Swarm():
+            return swarms.swarm(picture, title)
         case Polygons():
-            return charts.polygons(picture, title)
+            return points.polygons(picture, title)
         case Heatmap():
             return heatmaps.heatmap(picture, title)
         case Table():

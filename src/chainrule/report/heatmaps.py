@@ -36,7 +36,9 @@ def heatmap(picture: Heatmap, title: bool) -> Figure:
     """A matrix in colour."""
     values = np.atleast_2d(np.asarray(picture.values, dtype=float))
     rows, columns = values.shape
-    labels = _entries(values) if picture.numbers else []
+    labels = [[plain(word, 8) for word in row] for row in picture.words]
+    if picture.numbers and not labels:
+        labels = _entries(values)
     wanted = max((7.0 * len(t) + 12 for row in labels for t in row), default=0)
     cell = float(np.clip(max(wanted, (WIDTH - 110) / max(columns, 1)), 3, 46))
     beside, below = (
@@ -48,7 +50,8 @@ def heatmap(picture: Heatmap, title: bool) -> Figure:
     )
     width = float(np.clip(columns * broad + beside + 70 + (0 if picture.numbers else 60), 260, _WIDEST))
     height = float(np.clip(rows * cell + (below if turned else 20) + 60 + 24 * title, 160, _WIDEST))
-    figure = style.figure(width, height)
+    figure = style.figure(width, height + (0 if picture.footnote is None else 30))
+    style.foot(figure, picture.footnote)
     axes = figure.add_subplot()
     if title:
         style.head(figure, picture.title)
@@ -65,21 +68,21 @@ def heatmap(picture: Heatmap, title: bool) -> Figure:
     _names(axes.xaxis, picture.columns, columns, room=width / (16 if picture.columns else 40), turned=turned)
     _names(axes.yaxis, picture.rows, rows, room=height / (16 if picture.rows else 24))
     axes.spines[:].set_visible(False)
-    if picture.numbers:
+    if labels:
         size = float(np.clip(cell * 0.34, 7.5, TEXT_SIZE))
         for (row, column), dense in np.ndenumerate(density):
             ink = (
                 LIGHT["paper"]
                 if dense > 0.55
                 else LIGHT["axis"]
-                if values[row, column] == 0
+                if values[row, column] == 0 and not picture.words
                 else LIGHT["ink"]
             )
             where = (column + 0.5, row + 0.5)
             axes.text(
                 *where, labels[row][column], ha="center", va="center_baseline", fontsize=size, color=ink
             )
-    elif high > low:
+    if high > low and not picture.numbers:
         _key(axes, low, high, picture.diverging)
     return figure
 

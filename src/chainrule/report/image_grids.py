@@ -21,7 +21,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Images
 from chainrule.core.quoting import plain
-from chainrule.report import svg
+from chainrule.report import style, svg
 from chainrule.report.style import SMALL_SIZE, TITLE_SIZE
 
 _TILE = 48
@@ -114,7 +114,8 @@ def sheet_svg(picture: Images, title: bool) -> svg.Element:
     width, height = layout.size
     if title:
         width = max(width, math.ceil(len(picture.title) * TITLE_SIZE * 0.62) + 2 * _MARGIN)
-    root = svg.canvas(width, height)
+    said = style.foot_lines(picture.footnote, width)
+    root = svg.canvas(width, height + _LINE * len(said))
     if title:
         svg.write_text(root, _MARGIN, 22, picture.title, size=TITLE_SIZE, bold=True)
     # Every image is embedded with its own few pixels; the reader enlarges it without smoothing. A smooth one is
@@ -135,6 +136,9 @@ def sheet_svg(picture: Images, title: bool) -> svg.Element:
         x, y = left + layout.tile[0] / 2, top + layout.tile[1]
         for below, line in enumerate(lines, start=1):
             svg.write_text(root, x, y + _LINE * below, line, size=SMALL_SIZE, role="soft", anchor="middle")
+    for below, line in enumerate(said, start=1):
+        role = "mark" if picture.footnote is not None and picture.footnote.alarm else "soft"
+        svg.write_text(root, _MARGIN, height + _LINE * below - 8, line, size=SMALL_SIZE, role=role)
     return root
 
 
@@ -142,7 +146,9 @@ def sheet_png(picture: Images, title: bool, zoom: int = 2) -> Image.Image:
     """The sheet as pixels, at `zoom` times the size of the drawing."""
     pixels = check(picture)
     layout = _layout(picture, title)
-    sheet = Image.new("RGB", (zoom * layout.size[0], zoom * layout.size[1]), LIGHT["paper"])
+    said = style.foot_lines(picture.footnote, layout.size[0])
+    height = layout.size[1] + _LINE * len(said)
+    sheet = Image.new("RGB", (zoom * layout.size[0], zoom * height), LIGHT["paper"])
     pen = ImageDraw.Draw(sheet)
     if title:
         heading, font = plain(picture.title), ImageFont.truetype(_FONT, zoom * TITLE_SIZE)
@@ -156,6 +162,9 @@ def sheet_png(picture: Images, title: bool, zoom: int = 2) -> Image.Image:
         for below, line in enumerate(layout.labels[index] if index < len(layout.labels) else (), start=1):
             middle = (zoom * left + zoom * layout.tile[0] // 2, zoom * (top + layout.tile[1] + _LINE * below))
             pen.text(middle, line, fill=LIGHT["soft"], font=font, anchor="ms")
+    for below, line in enumerate(said, start=1):
+        at = (zoom * _MARGIN, zoom * (layout.size[1] + _LINE * below - 8))
+        pen.text(at, line, fill=style.foot_color(picture.footnote), font=font, anchor="ls")
     return sheet
 
 

@@ -22,13 +22,17 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 _SHOWN = {
     "loss": "loss",
     "accuracy": "accuracy",
+    "return_mean": "return",
+    "val_return_mean": "val return",
     "val_loss": "val",
     "val_accuracy": "val accuracy",
+    "val_coverage": "coverage",
     "lr": "lr",
     "grad_norm": "|g|",
 }
 _DROPPED_FIRST = (
-    *("saved", "speed", "grad_norm", "lr", "accuracy", "bar", "val_accuracy", "val_loss", "eta", "loss"),
+    *("saved", "speed", "grad_norm", "lr", "accuracy", "return_mean", "bar"),
+    *("val_coverage", "val_accuracy", "val_return_mean", "val_loss", "eta", "loss"),
 )
 
 

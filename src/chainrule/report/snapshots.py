@@ -5,6 +5,7 @@ import numpy as np
 from chainrule.core.formatting import count
 from chainrule.core.pictures import Film, Images, Picture
 from chainrule.data import kinds
+from chainrule.models.protocol import HasFilm
 from chainrule.train import Run, snapshots
 
 _MOMENTS = 40
@@ -22,6 +23,8 @@ def pictures(run: Run) -> list[Picture]:
     found = snapshots.kept(run.path, _MOMENTS)
     if found is None or len(found.steps) < 2:
         return []
+    if isinstance(run.model, HasFilm):
+        return list(run.model.film(found.steps, found.examples, run.data))
     kind, schema = kinds.of(run.schema), run.schema
     labels = [f"step {step:,}" for step in found.steps]
     strip = np.unique(np.linspace(0, len(found.steps) - 1, _STRIP).astype(int))

@@ -6,6 +6,7 @@ seventh repeat the colours with another dash or marker.
 """
 
 import itertools
+import textwrap
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from matplotlib.figure import Figure
 
 from chainrule.core import palette
 from chainrule.core.palette import LIGHT
+from chainrule.core.pictures import Footnote
 from chainrule.core.quoting import plain
 
 SERIES = [LIGHT[role] for role in palette.SERIES]
@@ -101,6 +103,27 @@ def head(drawing: Figure, title: str) -> None:
     drawing.suptitle(plain(title, 70), x=left, ha="left", fontsize=TITLE_SIZE, fontweight="bold")
 
 
+def foot(drawing: Figure, note: Footnote | None) -> None:
+    """The line at the foot of a figure, in red where it is an alarm."""
+    width = 72 * drawing.get_figwidth()
+    if lines := foot_lines(note, width):
+        drawing.supxlabel(
+            "\n".join(lines), x=8 / width, ha="left", fontsize=SMALL_SIZE, color=foot_color(note)
+        )
+
+
+def foot_lines(note: Footnote | None, width: float) -> list[str]:
+    """A footnote in lines that fit a width in CSS pixels."""
+    if note is None:
+        return []
+    return textwrap.wrap(plain(note.text, 400), max(20, int((width - 16) / (SMALL_SIZE * 0.6))))
+
+
+def foot_color(note: Footnote | None) -> str:
+    """Red for an alarm."""
+    return LIGHT["mark" if note is not None and note.alarm else "soft"]
+
+
 def color(index: int) -> str:
     """The colour of a series by its position.
 
@@ -176,6 +199,9 @@ __all__ = [
     "WIDTH",
     "color",
     "figure",
+    "foot",
+    "foot_color",
+    "foot_lines",
     "head",
     "matplotlib_settings",
     "variables",

@@ -4,19 +4,16 @@ Everything it says comes from the plain files of the run; where a part cannot be
 moved), the page says why in that place. A run that was interrupted or diverged has a report like any other.
 """
 
-import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 
-from chainrule import __version__, models
-from chainrule.core.errors import ChainruleError, RunError
+from chainrule import models
+from chainrule.core.errors import ChainruleError
 from chainrule.core.formatting import duration, measured, number
-from chainrule.core.pictures import Film, Picture
 from chainrule.models.protocol import (
     CanForecast,
     CanPredict,
@@ -28,11 +25,19 @@ from chainrule.models.protocol import (
 )
 from chainrule.nn.modes import mode
 from chainrule.report import page
-from chainrule.report.drawing import draw, draw_gif
 from chainrule.report.gallery import PictureGroup, groups, judged_split
+from chainrule.report.pieces import (
+    device,
+    draw_all,
+    environment,
+    footer,
+    group_section,
+    score_card,
+    state_notices,
+)
 from chainrule.report.style import one_color_per_series
 from chainrule.train import Metric, Run
-from chainrule.train.files import make_folder, read_own, write_atomic
+from chainrule.train.files import write_atomic
 from chainrule.train.folder import decisive, read_data
 from chainrule.train.generation.measures import Beside, beside_real
 from chainrule.train.naming import handle, recipe_word
@@ -67,32 +72,11 @@ _NAMES = {
 
 def write(run: Run) -> Path:
     """Write `plots/*.svg` (`*.gif` for films) and `report.html` into the folder of a run; the path of the page."""
-    plots = run.path / "plots"
-    if plots.is_symlink():
-        raise RunError(
-            f"{plots} is a link: a run is written only where it really lies", remedy="remove the link"
-        )
     found = groups(run)
-    make_folder(plots)
-    about = _about(run)
-    for name, picture in file_names([picture for group in found for picture in group.pictures]).items():
-        if isinstance(picture, Film):
-            draw_gif(picture, plots / f"{name}.gif", metadata=about)
-        else:
-            draw(picture, plots / f"{name}.svg", metadata=about)
+    draw_all([picture for group in found for picture in group.pictures], run.path / "plots", _about(run))
     path = run.path / "report.html"
     write_atomic(path, _page(run, found))
     return path
-
-
-def file_names(pictures: Sequence[Picture]) -> dict[str, Picture]:
-    """Pictures by a file name of their own; a model may call them what it likes."""
-    named: dict[str, Picture] = {}
-    for picture in pictures:
-        stem = re.sub(r"[^a-z0-9]+", "-", picture.name.lower()).strip("-") or "picture"
-        count = sum(other == stem or re.fullmatch(rf"{stem}-\d+", other) is not None for other in named)
-        named[f"{stem}-{count + 1}" if count else stem] = picture
-    return named
 
 
 def _about(run: Run) -> dict[str, Any]:
@@ -107,11 +91,11 @@ def _page(run: Run, found: Sequence[PictureGroup]) -> str:
         "<header>",
         f"<h1>{page.say(run.id)}</h1>",
         _lead(run, model, record),
-        *_state(run),
+        *state_notices(run.status, run.step if run.checkpoints else None),
         "</header>",
     ]
     with one_color_per_series():
-        pictures = [_group(group) for group in found]
+        pictures = [group_section(group) for group in found]
     main = [
         "<main>",
         _scores(run),
@@ -121,12 +105,7 @@ def _page(run: Run, found: Sequence[PictureGroup]) -> str:
         _data(record),
         "</main>",
     ]
-    footer = (
-        f"<footer><p>Written by Chainrule {page.say(__version__)} from the files beside this page: "
-        "<code>config.yaml</code>, <code>env.json</code>, <code>data.json</code>, <code>metrics.jsonl</code>, "
-        "<code>checkpoints/</code>. The pictures are in <code>plots/</code>.</p></footer>"
-    )
-    return page.document(f"{run.id} · Chainrule", [*header, *main, footer])
+    return page.document(f"{run.id} · Chainrule", [*header, *main, footer("data.json")])
 
 
 def _model(run: Run) -> Model | None:
@@ -141,16 +120,13 @@ def _model(run: Run) -> Model | None:
 
 
 def _lead(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
-    status, environment = run.status, _environment(run)
+    status = run.status
     name = run.config["model"]["name"] or (models.title(model) if model is not None else "A model")
     size = "" if model is None else f" with {parameter_count(model):,} parameters"
-    device = str(environment.get("device", "an unknown device"))
-    if environment.get("backend") == "cpu":
-        device += f", {environment.get('cores')} cores"
     sentence = (
         f"<strong>{page.say(name)}</strong>{size}, trained on <strong>{page.say(record['name'])}</strong> "
         f"({page.say(record['summary'])}) for {_steps(model, status['step'])} in {duration(status['seconds'])} "
-        f"on {page.say(device)}."
+        f"on {page.say(device(run.path))}."
     )
     best = status["best"]
     if best:
@@ -172,25 +148,6 @@ def _steps(model: Model | None, count: int) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def _state(run: Run) -> list[str]:
-    status = run.status
-    state, message = status["status"], str(status["message"])
-    if state == "done":
-        return []
-    where = f"at step {status['step']:,} of {status['total']:,}"
-    headline = {
-        "running": f"Still running, {where}.",
-        "interrupted": f"This run was interrupted {where}; it is not finished.",
-        "diverged": f"This run diverged {where}: the loss or a weight stopped being a finite number.",
-    }.get(state, f"This run failed {where}.")
-    saved = (
-        f"The page describes the checkpoint of step {run.step:,}."
-        if run.checkpoints
-        else "No checkpoint was saved."
-    )
-    return [page.notice(headline, message, saved)]
-
-
 def _scores(run: Run) -> str:
     try:
         split = judged_split(run)
@@ -205,7 +162,7 @@ def _scores(run: Run) -> str:
     words = remarks(scores)
     return page.section(
         f"On {some}{count:,} {names[split]} examples",
-        page.numbers({_named(name): _score(metric) for name, metric in whole.items()}),
+        page.numbers({_named(name): score_card(metric) for name, metric in whole.items()}),
         *([page.notice(*words)] if words else []),
         *([_beside(beside)] if beside else []),
         *([_each(each)] if each else []),
@@ -244,20 +201,6 @@ def _each(each: Mapping[str, Mapping[str, Metric]]) -> str:
     return page.fold(f"One by one ({len(each):,}{left})", page.grid(["", *heads], rows))
 
 
-def _score(metric: Metric) -> tuple[str, str]:
-    value, _, error = measured(metric.value, metric.stderr).partition(" ± ")
-    return value, " ".join(filter(None, [f"± {error}" if error else "", metric.unit, metric.kind]))
-
-
-def _group(group: PictureGroup) -> str:
-    body = (
-        page.notice("There are no pictures here.", group.problem)
-        if group.problem
-        else page.gallery(group.pictures)
-    )
-    return page.section(group.title, body)
-
-
 # ---------------------------------------------------------------------- the small print
 
 
@@ -273,16 +216,8 @@ def _settings(run: Run, record: Mapping[str, Any]) -> str:
         page.fold("Model", about + page.pairs({"name": name, **config["model"]["settings"]})),
         page.fold("Training", page.pairs(config["train"]), long=True),
         page.fold("Data", page.pairs({**config["data"], "examples": record["counts"]})),
-        page.fold("Environment", page.pairs(_environment(run)), long=True),
+        page.fold("Environment", page.pairs(environment(run.path)), long=True),
     )
-
-
-def _environment(run: Run) -> dict[str, Any]:
-    try:
-        found = json.loads(read_own(run.path / "env.json"))
-    except (OSError, ValueError):
-        return {"env.json": "cannot be read"}
-    return found if isinstance(found, dict) else {"env.json": "is not a table"}
 
 
 def _again(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
@@ -328,4 +263,4 @@ def _data(record: Mapping[str, Any]) -> str:
     )
 
 
-__all__ = ["file_names", "write"]
+__all__ = ["write"]

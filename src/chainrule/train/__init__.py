@@ -1,6 +1,7 @@
 """Training: the loop, optimisers and schedules, checkpoints, scores, the run folder."""
 
 from chainrule.train import events
+from chainrule.train.anchoring import fisher_diagonal
 from chainrule.train.callbacks import Callback, Moment
 from chainrule.train.config import TrainConfig
 from chainrule.train.finder import FoundRate, find_lr
@@ -23,6 +24,7 @@ __all__ = [
     "TrainConfig",
     "events",
     "find_lr",
+    "fisher_diagonal",
     "fit",
     "fit_temperature",
     "keep",

@@ -6,12 +6,12 @@ import pydantic
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
-from chainrule.core.settings import LARGEST_COUNT, FiniteSettings
+from chainrule.core.settings import LARGEST_COUNT
 from chainrule.models import explain
 from chainrule.models.protocol import LossSettings
+from chainrule.train.tuning import Adapters, Anchor, Distillation, FrozenSettings
 
 _Share: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
-
 
 TORCH: dict[str, dict[str, Any]] = {
     **{name: {} for name in ("sgd", "momentum", "nesterov", "adam")},
@@ -38,14 +38,8 @@ def _usual_decay(settings: dict[str, Any]) -> float:
     return 0.01 if settings.get("name", "adamw") == "adamw" else 0.0
 
 
-class _Settings(FiniteSettings):
-    """Common behaviour: frozen, no unknown names, defaults checked like given values."""
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
-
-
 @final
-class Optimizer(_Settings):
+class Optimizer(FrozenSettings):
     """How parameters move. `decay` acts apart from the gradient (as in AdamW), `l2` through the loss."""
 
     name: Literal[
@@ -117,7 +111,7 @@ class Optimizer(_Settings):
 
 
 @final
-class LearningRateSchedule(_Settings):
+class LearningRateSchedule(FrozenSettings):
     """How the learning rate moves over the run, as a factor of the peak."""
 
     name: Literal[
@@ -128,13 +122,15 @@ class LearningRateSchedule(_Settings):
         "exponential",
         "linear",
         "polynomial",
+        "inverse",
         "stable",
         "tripling",
         "plateau",
     ] = Field(
         "cosine",
-        description="shape of the curve; stable is constant and falls over the last fifth; tripling falls to a tenth "
-        "in eight stages, each three times as long as the one before",
+        description="shape of the curve; stable is constant and falls over the last fifth; inverse is "
+        "(1 + 10 p)^-0.75 after a share p of the steps; tripling falls to a tenth in eight stages, each three times as "
+        "long as the one before",
     )
     warmup: int = Field(0, ge=0, description="steps of linear warm-up from zero")
     floor: float = Field(
@@ -153,7 +149,7 @@ class LearningRateSchedule(_Settings):
 
 
 @final
-class Stopping(_Settings):
+class Stopping(FrozenSettings):
     """Early stopping by the validation loss, or by the number that `best` names."""
 
     patience: int = Field(0, ge=0, description="evaluations without improvement before stopping; 0 = never")
@@ -161,7 +157,7 @@ class Stopping(_Settings):
 
 
 @final
-class Augment(_Settings):
+class Augment(FrozenSettings):
     """Random changes of the images of every batch; validation and test see them as they are."""
 
     flip: bool = Field(False, description="mirror every second image left to right; not for digits or text")
@@ -195,14 +191,14 @@ class Augment(_Settings):
 
 
 @final
-class Adversary(_Settings):
+class Adversary(FrozenSettings):
     """Adversarial training: examples of every batch are first changed so that the present network errs most."""
 
     eps: float = Field(
         0.0,
         ge=0,
-        description="how far a pixel may move, in raw units: 0 to 255 for 8-bit images, else 0 to 1; with norm=2 the "
-        "length of the whole change; 0: off",
+        description="how far a number may move, in raw units: 0 to 255 for 8-bit images (8 for what is often written "
+        "8/255), else 0 to 1; with norm=2 the length of the whole change; 0: off",
     )
     steps: int = Field(
         1,
@@ -213,36 +209,39 @@ class Adversary(_Settings):
     )
     norm: Literal["inf", "2"] = Field(
         "inf",
-        description="what is bounded: the change of every pixel (inf), or the length of the whole change",
+        description="what is bounded: the change of every number (inf), or the length of the whole change",
     )
     share: float = Field(
         1.0, gt=0, le=1, description="share of every batch that is attacked; the rest is learned as it is"
     )
+    weight: float = Field(
+        1.0, gt=0, le=1, description="weight of attacked examples in the loss; the rest is theirs as they are"
+    )
+    trades: float = Field(
+        0.0,
+        ge=0,
+        le=1000,
+        description="TRADES: learn examples as they are, and with this weight that answers within the bound are the "
+        "same; 6 is usual; 0: off",
+    )
+
+    @pydantic.field_validator("eps", mode="before")
+    @classmethod
+    def _raw_units(cls, eps: Any) -> Any:
+        if isinstance(eps, str) and "/" in eps:
+            raise ValueError("a number in raw units, not a share of their range: 8 for 8/255 of 8-bit images")
+        return eps
+
+    @pydantic.field_validator("trades")
+    @classmethod
+    def _clean_already(cls, trades: float, info: Any) -> float:
+        if trades and info.data.get("weight", 1.0) < 1:
+            raise ValueError("trades learns examples as they are already; leave weight out")
+        return trades
 
 
 @final
-class Adapters(_Settings):
-    """Low-rank adapters (LoRA): the weights a run begins with stay as they are, a thin product learns beside each."""
-
-    rank: int = Field(
-        0, ge=0, le=4096, description="rank of what is learned beside every weight; 8 is usual; 0: off"
-    )
-    alpha: float | None = Field(
-        None, gt=0, description="what is learned counts alpha / rank times; unless given, twice"
-    )
-    layers: tuple[str, ...] = Field(
-        (),
-        description="layers that get an adapter, by name or pattern: dense, recurrent and convolution layers, all "
-        "unless told; e.g. lora.layers=*.attention",
-    )
-    whole: tuple[str, ...] = Field(
-        (),
-        description="layers that learn as a whole instead, by name or pattern, such as a new head; those of fresh= do",
-    )
-
-
-@final
-class TrainConfig(_Settings):
+class TrainConfig(FrozenSettings):
     """Everything about a run that is neither model nor data."""
 
     steps: int | None = Field(
@@ -274,6 +273,19 @@ class TrainConfig(_Settings):
         description="parameters or layers that stay as they are, by name or pattern, e.g. freeze=body,*.bias",
     )
     lora: Adapters = Field(default_factory=Adapters)
+    layer_decay: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="rate of each layer as a share of the one after it; 0.75 is usual; 1: off",
+    )
+    unfreeze: float = Field(
+        0.0,
+        ge=0,
+        description="epochs after which the next layer from the top begins to learn; 0: all at once",
+    )
+    anchor: Anchor = Field(default_factory=Anchor)
+    distill: Distillation = Field(default_factory=Distillation)
     loss: LossSettings = Field(default_factory=LossSettings)
     schedule: LearningRateSchedule = Field(default_factory=LearningRateSchedule)
     augment: Augment = Field(default_factory=Augment)
@@ -378,7 +390,9 @@ __all__ = [
     "TORCH",
     "Adapters",
     "Adversary",
+    "Anchor",
     "Augment",
+    "Distillation",
     "LearningRateSchedule",
     "Optimizer",
     "Stopping",

@@ -6,7 +6,12 @@ from chainrule.train.config import TrainConfig
 
 
 def check_feeding(split: Split, config: TrainConfig, kept: bool) -> None:
-    """Refuse streams in batches of another size, and coins that are thrown anew for data not `kept` on the device."""
+    """Refuse empty micro-batches, streams in batches of another size, and coins for data not `kept` on the device."""
+    if config.accumulate > config.batch:
+        raise ArgumentError(
+            f"accumulate={config.accumulate}: a batch of {config.batch} has no {config.accumulate} micro-batches",
+            remedy=f"use accumulate={config.batch} or less, or a larger batch",
+        )
     if split.streams and (config.batch != split.streams or config.accumulate != 1 or config.drop_last):
         raise ArgumentError(
             f"batch={config.batch}, accumulate={config.accumulate}, drop_last={str(config.drop_last).lower()}: "

@@ -18,6 +18,7 @@ from chainrule.core.pictures import Lines
 from chainrule.core.types import Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
+from chainrule.data.domains import training_split
 from chainrule.models.protocol import Model
 from chainrule.nn import lora
 from chainrule.train.iterations import check_gradients
@@ -130,7 +131,7 @@ def _ramp(
     stepper = Stepper(
         model,
         config,
-        data.train,
+        training_split(data),
         lambda step: low / peak * jnp.power(high / low, step / (steps - 1)),
         resident=True,
         most=steps,

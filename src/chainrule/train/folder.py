@@ -51,6 +51,7 @@ _SECTIONS = ("model", "data", "train")
 _OWN = (
     *("config.yaml", "env.json", "data.json", "metrics.jsonl", "status.json", "log.txt"),
     *("checkpoints", "snapshots", ".lock", "tokenizer.json", "residuals.json", "temperature.json", CODE),
+    "anchor.safetensors",
 )
 
 
@@ -90,6 +91,11 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(model["name"], str | None) or not _is_section(model["settings"]):
         raise RunError(f"{file}: the section model needs a name and settings")
     return found
+
+
+def of_agents(config: Mapping[str, Any]) -> bool:
+    """Whether a run is one of agents, which have an environment instead of data."""
+    return "env" in config
 
 
 def _bombs(text: str) -> str:
@@ -309,36 +315,6 @@ def inline_report(folder: Path, height: int) -> notebook.InlinePage:
     return notebook.InlinePage(page.read_text(encoding="utf-8"), height)
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; one that is just being written, or was cut short by a kill, is left out."""
-    file = folder / "metrics.jsonl"
-    try:
-        contents = read_own(file, most=sys.maxsize)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise RunError(f"{file} cannot be read: {error.strerror}") from None
-    *lines, _unfinished = contents.split(b"\n")
-    records = []
-    for line_number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-            kinds = {
-                "step": int,
-                "split": str,
-                **dict.fromkeys(record.keys() - {"step", "split"}, float | int | None),
-            }
-            if any(not isinstance(record[name], kind) for name, kind in kinds.items()):
-                raise ValueError("a field has the wrong type")
-        except (ValueError, KeyError, AttributeError, RecursionError):
-            raise RunError(
-                f"{folder.name}: line {line_number} of metrics.jsonl cannot be read",
-                remedy="remove the line; the checkpoints are not affected",
-            ) from None
-        records.append(record)
-    return records
-
-
 def process_start(pid: int) -> str:
     """When a process started, in the kernel's own units: tells a process from a later one with the same number."""
     try:
@@ -383,11 +359,11 @@ __all__ = [
     "CODE",
     "RunWriter",
     "decisive",
+    "of_agents",
     "plain",
     "process_start",
     "read_config",
     "read_data",
-    "read_metrics",
     "read_status",
     "refuse_links",
     "write_config",

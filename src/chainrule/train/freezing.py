@@ -13,9 +13,11 @@ import jax
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Tree
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import Model, parts_of
 from chainrule.nn import lora
+from chainrule.train.adapters import attached
 from chainrule.train.config import TrainConfig
+from chainrule.train.layer_rates import layer_of
 
 
 def frozen(model: Model, config: TrainConfig) -> Tree:
@@ -42,6 +44,19 @@ def stilled(model: Model, config: TrainConfig) -> Model:
 
     still: Model = jax.tree_util.tree_map_with_path(switch, model)
     return still
+
+
+def learning(model: Model, config: TrainConfig) -> list[tuple[str, int, int]]:
+    """For each layer how many parameters learn and how many stay as they are; empty where nothing is frozen."""
+    model = attached(model, config)
+    marks = [frozen(model, config), *(part.moved_by_rule(model) for part in parts_of(model))]
+    leaves = jax.tree_util.tree_leaves_with_path(model)
+    rows: dict[str, list[int]] = {}
+    for (path, leaf), still, *moved in zip(leaves, *map(jax.tree.leaves, marks), strict=True):
+        if eqx.is_inexact_array(leaf) and not any(moved):
+            rows.setdefault(layer_of(tree.path_name(path)), [0, 0])[bool(still)] += leaf.size
+    found = [(name, learn, stay) for name, (learn, stay) in rows.items()]
+    return found if any(stay for _, _, stay in found) else []
 
 
 def check(model: Model, config: TrainConfig) -> None:
@@ -71,4 +86,4 @@ def _chosen(name: str, patterns: Sequence[str]) -> bool:
     return any(tree.matches(name, pattern) for pattern in patterns)
 
 
-__all__ = ["check", "frozen", "stilled"]
+__all__ = ["check", "frozen", "learning", "stilled"]

@@ -10,13 +10,15 @@ import jax
 from chainrule import __version__, models
 from chainrule.core.errors import ArgumentError, RunError
 from chainrule.core.quoting import shell_word
+from chainrule.core.types import Tree
 from chainrule.data import targets
 from chainrule.data.batches import Batches
 from chainrule.data.dataset import Data
 from chainrule.data.division import NAMES
+from chainrule.data.domains import with_target
 from chainrule.models.protocol import Model
 from chainrule.models.wrapping import FromFile
-from chainrule.train import checkpoints, events, folder, former, iterations, naming
+from chainrule.train import anchoring, checkpoints, events, folder, former, iterations, naming
 from chainrule.train.beginning import check_batch, check_space
 from chainrule.train.callbacks import Callback
 from chainrule.train.config import TrainConfig
@@ -39,12 +41,15 @@ def fit(
     model: Model,
     data: Data,
     *,
+    target: Data | None = None,
+    target_labels: int = 0,
     run: str | Path | None = None,
     runs: str | Path | None = None,
     listener: events.Listener = events.silent,
     callbacks: Sequence[Callback] = (),
     origin: Mapping[str, Any] | None = None,
     code: FromFile | None = None,
+    importance: Tree | None = None,
     **settings: Any,
 ) -> Run:
     """Train a model and leave a run folder.
@@ -54,13 +59,18 @@ def fit(
     `runs` where named runs go (see `naming.run_folder`); without them a folder is made under `$CHAINRULE_RUNS` or
     `./runs`. If the folder holds an unfinished run of the same model, data and settings, it is resumed.
 
+    `target` is another domain that the model is brought to (`data.with_target`): training sees its examples without
+    their targets, but for `target_labels` of them. Nothing is chosen by its targets.
+
     `callbacks` are functions that are asked after every evaluation and may stop the run or change its learning rate;
     see `Moment`. A run folder does not hold them: give them again to go on with it.
 
     `origin` says where the weights of the model come from when they are not those it was built with; such a run
     evaluates and saves them before the first step, because nothing else could bring them back. `code` says which Python
-    file the model comes from, so that the run can be opened without building it again by hand.
+    file the model comes from, so that the run can be opened without building it again by hand. `importance` says how
+    much each parameter counts where `anchor` holds them (`fisher_diagonal`).
     """
+    data = data if target is None else with_target(data, target, labels=target_labels)
     model = prepared(model, data)
     recipe, config, total = _recipe(model, data, origin, settings, code)
     if run is None:
@@ -77,7 +87,10 @@ def fit(
         folder.write_environment(path)
         if code:
             write_atomic(path / folder.CODE, code.file.path.read_bytes())
-        trainer = Trainer(Run(path, model=model, data=data, config=recipe), total, listener, callbacks)
+        opened = Run(path, model=model, data=data, config=recipe)
+        if importance is not None:
+            anchoring.write(opened, model, importance)
+        trainer = Trainer(opened, total, listener, callbacks)
         # Last, because this file makes the folder a run: settings that cannot be used must not leave one behind.
         folder.write_config(path, recipe)
         return trainer.start()
@@ -128,6 +141,8 @@ def _recipe(
     if origin:
         described["from"] = dict(origin)
     sections = {"model": described, "data": dict(data.source), "train": config.model_dump()}
+    if data.other is not None:
+        sections["target"] = {"data": dict(data.other.source), "labels": data.labels}
     return {"chainrule": __version__, **sections}, config, total
 
 

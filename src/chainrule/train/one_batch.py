@@ -13,6 +13,7 @@ from chainrule import models
 from chainrule.core.errors import DivergedError
 from chainrule.core.pictures import Lines
 from chainrule.data.dataset import Data
+from chainrule.data.domains import training_split
 from chainrule.models.protocol import Model
 from chainrule.train.iterations import check_gradients
 from chainrule.train.loop import merge, settled
@@ -56,7 +57,7 @@ def overfit_one_batch(model: Model, data: Data, **settings: Any) -> OneBatch:
     entry = models.entry_of(model)
     defaults = merge(entry.training_for(data.schema) if entry else {}, {"steps": STEPS})
     config, steps = settled(defaults, settings, len(data.train))
-    stepper = Stepper(model, config, data.train, lambda step: 1.0, resident=True, most=steps)
+    stepper = Stepper(model, config, training_split(data), lambda step: 1.0, resident=True, most=steps)
     stepper.batches = replace(stepper.batches, examples=config.batch, shuffle=False)
     state = initial_state(model, config)
     stepper.compile(state)

@@ -4,9 +4,10 @@ from typing import Any
 
 import equinox as eqx
 
-from chainrule.core.errors import ArgumentError
+from chainrule import models
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data.dataset import Data
-from chainrule.models.protocol import Model, NeedsSchema
+from chainrule.models.protocol import CanAdapt, Model, NeedsSchema
 
 
 def prepared(model: Any, data: Any) -> Model:
@@ -17,6 +18,11 @@ def prepared(model: Any, data: Any) -> Model:
             remedy="load it first: cr.data.load(name_or_path), or cr.data.from_arrays(x, y)",
         )
     checked = as_model(model)
+    if data.other is not None and not isinstance(checked, CanAdapt):
+        raise CapabilityError(
+            f"target={data.other.name}: {models.title(checked)} learns from one domain",
+            remedy="train a model that adapts to another one, dann, or leave target out",
+        )
     return checked.bound(data.schema) if isinstance(checked, NeedsSchema) else checked
 
 

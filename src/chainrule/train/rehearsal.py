@@ -23,7 +23,7 @@ def rehearse(model: Model, data: Data, **settings: Any) -> events.Estimated:
     iterations.check(model, settings)
     config, total = settled(iterations.defaults(model, data), settings, len(data.train))
     check_batch(model, config)
-    stepper = stepper_for(model, config, data.train, total, most=STEPS)
+    stepper = stepper_for(model, config, data, total, most=STEPS)
     state = initial_state(model, config)
     stepper.compile(state)
     state, *_ = stepper.run(state, 0, 1)  # the first call is slower than the others

@@ -33,10 +33,12 @@ from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
-from chainrule.models.protocol import CanSample, Model, NeedsSchema, needs_targets
+from chainrule.information.compression.codes import Code
+from chainrule.information.compression.sources import HasCode
+from chainrule.models.protocol import CanSample, HasBound, HasLogProb, Model, NeedsSchema, needs_targets
 from chainrule.models.wrapping import ModelFile
 from chainrule.nn import lora
-from chainrule.train import checkpoints, folder, former, naming, scores, temperature
+from chainrule.train import checkpoints, folder, former, history, naming, scores, temperature
 from chainrule.train.adapters import Adapting, Learnt, attached, mounted
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
@@ -50,7 +52,7 @@ from chainrule.train.temperature import Temperature
 
 
 @final
-class Run:
+class Run(HasCode):
     """A finished, running or interrupted run, read from its folder.
 
     `run.model` is the trained model (the checkpoint with the best validation loss), `run.metrics` the training
@@ -91,6 +93,11 @@ class Run:
         if not found.is_dir():
             raise RunError(f"there is no run folder {str(path)!r}", remedy="list runs: chainrule runs ls")
         run = cls(found, model=None if model is None else as_model(model), data=data)
+        if folder.of_agents(run.config):
+            raise RunError(
+                f"{run.id} is a run of agents, which this is not for",
+                remedy="verbs for it: score, probe, resume, play   in Python: cr.agents.AgentRun.open",
+            )
         former.warn_if_newer(run.id, run.config)  # a folder that is no run is refused here, not at first use
         return run
 
@@ -133,24 +140,11 @@ class Run:
     @property
     def metrics(self) -> dict[str, np.ndarray]:
         """The history as columns: `step`, `split`, and every named number (NaN where a line does not have it)."""
-        records = folder.read_metrics(self.path)
-        names = dict.fromkeys(name for record in records for name in record if name not in ("step", "split"))
-        columns: dict[str, np.ndarray] = {
-            "step": np.array([record["step"] for record in records], dtype=np.int64),
-            "split": np.array([record["split"] for record in records], dtype=np.str_),
-        }
-        for name in names:
-            values = (record.get(name) for record in records)
-            columns[name] = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
-        return columns
+        return history.columns(self.path)
 
     def curve(self, name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
         """Steps and values of one number on one split."""
-        columns = self.metrics
-        if name not in columns:
-            return np.array([], dtype=np.int64), np.array([])
-        chosen = (columns["split"] == split) & ~np.isnan(columns[name])
-        return columns["step"][chosen], columns[name][chosen]
+        return history.curve(self.metrics, name, split)
 
     # ------------------------------------------------------------------ data
 
@@ -211,6 +205,7 @@ class Run:
             if call.get("target_as") == "auto" and targets.of(self.schema).of_numbers:
                 call["target_as"] = self.schema.target  # whatever "auto" would choose today
             self._data = replace(data_sources.load(**call), source=source)
+            self._data = self._beside_target(self._data)
         if self._data.hash != self._data_record["hash"]:
             raise DataError(
                 f"the data of {self.id} have changed since it was trained (hash {self._data.hash[:12]}, "
@@ -218,6 +213,20 @@ class Run:
                 remedy="bring the old files back, or train a new run on the new ones",
             )
         return self._data
+
+    def _beside_target(self, data: Data) -> Data:
+        """The data, with those of the other domain beside them where the run has one."""
+        target = self.config.get("target")
+        if target is None:
+            return data
+        if not target["data"]:
+            raise ArgumentError(
+                f"the other domain of {self.id} was built in Python",
+                remedy="open it with Run.open(path, data=cr.data.with_target(data, target))",
+            )
+        return data_sources.with_target(
+            data, data_sources.load(**target["data"]), labels=int(target["labels"])
+        )
 
     # ------------------------------------------------------------------ the model
 
@@ -399,6 +408,18 @@ class Run:
     ) -> Written:
         """The same as `predictions.csv` in the folder `out`, in memory that does not grow with their number."""
         return write(answering(self, given, level, horizon, calibrated), Path(out).expanduser())
+
+    def code(self) -> Code:
+        """The model as a code: see `chainrule.information.compress`."""
+        if isinstance(self.model, HasCode):
+            return self.model.code()
+        lacks = "has no probabilities that data could be coded by"
+        if isinstance(self.model, HasLogProb | HasBound):
+            lacks = "knows a density of whole examples, or a bound of it, but gives no single symbol a probability"
+        raise CapabilityError(
+            f"{models.title(self.model)} {lacks}",
+            remedy="train a vae, made, pixel-cnn or gpt on the same data",
+        )
 
     def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:
         """`n` new examples in the original units of the data.

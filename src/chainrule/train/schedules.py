@@ -22,6 +22,8 @@ shapes.add("plateau", lambda s, n: optax.constant_schedule(1.0))
 shapes.add("cosine", lambda s, n: optax.cosine_decay_schedule(1.0, n, alpha=s.floor))
 shapes.add("linear", lambda s, n: optax.linear_schedule(1.0, s.floor, n))
 shapes.add("polynomial", lambda s, n: optax.polynomial_schedule(1.0, s.floor, s.power, n))
+# What adversarial adaptation is trained with (Ganin et al., 2016, arXiv:1505.07818).
+shapes.add("inverse", lambda s, n: lambda step: (1 + 10 * jnp.asarray(step) / n) ** -0.75)
 # Constant, then straight down over the last fifth (Hägele et al., 2024, arXiv:2405.18392).
 shapes.add(
     "stable",

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core import random, tree
-from chainrule.core.compiling import compiler_options
-from chainrule.core.errors import ArgumentError
+from chainrule.core.compiling import compiled_bytes, compiler_options
 from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data.batches import Batch, Batches
 from chainrule.data.splits import Split
@@ -25,9 +24,11 @@ from chainrule.models.protocol import HasParts, Model, Part
 from chainrule.nn import lora
 from chainrule.train import adversary, augmentation, freezing
 from chainrule.train.adapters import attached
+from chainrule.train.anchoring import PENALTIES, AnchorPoint, like
 from chainrule.train.averaging import averaged, distance
 from chainrule.train.config import TrainConfig
 from chainrule.train.feeding import check_feeding
+from chainrule.train.layer_rates import layer_rates
 from chainrule.train.loss_scaling import rescaled, scaled_gradient
 from chainrule.train.micro_batches import accumulated
 from chainrule.train.objectives import trained_parts
@@ -65,6 +66,8 @@ class Stepper:
         most: int,
         momentum: LearningRate | None = None,
         total: int | None = None,
+        anchor: AnchorPoint | None = None,
+        teacher: Model | None = None,
     ) -> None:
         """`total` is the length of the run, for losses that change over it; without, they are as at its end."""
         self.config = config
@@ -74,7 +77,8 @@ class Stepper:
         self.split = split
         self.rate = rate
         self.most = most
-        self.parts, self.evaluated = trained_parts(model, config.loss, split)
+        self.anchor = anchor
+        self.parts, self.evaluated = trained_parts(model, config, split, teacher)
         """The parts with the losses they minimise, and the loss of the whole on held-out examples."""
         augmentation.check(config.augment, split, model)
         adversary.check(config.adversary, split, model)
@@ -99,14 +103,11 @@ class Stepper:
             owned = eqx.filter(part.where(model), part.where(self.trainable))
             check_groups(own, groups, tree.names(owned))
             self.optimizers.append(optimizer(own, groups))
-        if config.accumulate > config.batch:
-            raise ArgumentError(
-                f"accumulate={config.accumulate}: a batch of {config.batch} has no {config.accumulate} micro-batches",
-                remedy=f"use accumulate={config.batch} or less, or a larger batch",
-            )
         shuffle = config.shuffle and not split.streams
         classes = np.asarray(split.arrays["y"]) if config.balanced else None
         self.batches = Batches(len(split), config.batch, config.seed, shuffle, classes, config.drop_last)
+        self.layer_rates = layer_rates(model, config, self.batches.per_epoch / config.batch)
+        """Step to the factor of each array's rate, where layers learn at rates of their own."""
         self.key = random.key(config.seed, "train")
         self.static = eqx.filter(freezing.stilled(model, config), eqx.is_array, inverse=True)
         kept = resident and not split.mapped
@@ -127,14 +128,7 @@ class Stepper:
     def nbytes(self) -> int:
         """Bytes the compiled loop takes on its device: data, state, feeds, metrics and all that lies between."""
         assert self._compiled is not None, "compile first"
-        used = self._compiled.memory_analysis()
-        assert used is not None, "this device does not say"
-        return int(
-            used.argument_size_in_bytes
-            + used.output_size_in_bytes
-            - used.alias_size_in_bytes
-            + used.temp_size_in_bytes
-        )
+        return compiled_bytes(self._compiled)
 
     def run(self, state: State, first: int, count: int) -> tuple[State, dict[str, np.ndarray], int]:
         """Run steps `first` to `first + count - 1`; `state` is used up.
@@ -169,8 +163,6 @@ class Stepper:
         index = self.batches.indices(step * self.parts[part].repeat, 1)[0]
         return self.split.batch(index)
 
-    # ------------------------------------------------------------------ feeding
-
     def feed(self, batches: Batches, first: int, count: int) -> list[Any]:
         """For each part: example numbers (data on the device) or batches (data streamed), padded to `most` steps."""
         feeds = []
@@ -192,8 +184,6 @@ class Stepper:
         if resident is None:
             return chosen
         return self.split.fresh(resident, chosen, random.named(key, "examples"))
-
-    # ------------------------------------------------------------------ the compiled loop
 
     def steps(
         self, key: Key, state: State, resident: Mapping[str, Array] | None, feeds: Sequence[Any], count: Array
@@ -268,13 +258,14 @@ class Stepper:
         factor = jnp.asarray(self.rate(state.step)) * state.factor
         rate = jnp.ones(()) if self.searches[number] else self.peaks[number] * factor
         momentum = None if self.momentum is None else self.momentum(state.step)
+        layered = None if self.layer_rates is None else part.where(self.layer_rates(state.step))
         scale = None if state.scaling is None else state.scaling.scale
 
         def once(carry: tuple[Tree, Tree], r: int | Array) -> tuple[tuple[Tree, Tree], dict[str, Array]]:
             part_key = random.at(random.named(key, part.name), r)
             batch = self._fetch(resident, feed, i, r, part_key)
             arrays, optimizer_state, seen = self._move(
-                *(carry[0], number, part, carry[1], batch, part_key, rate, momentum, scale)
+                *(carry[0], number, part, carry[1], batch, part_key, rate, momentum, scale, layered)
             )
             return (arrays, optimizer_state), {n: jnp.asarray(v, jnp.float32) for n, v in seen.items()}
 
@@ -299,6 +290,7 @@ class Stepper:
         rate: Array,
         momentum: Array | None,
         scale: Array | None = None,
+        layered: Tree = None,
     ) -> tuple[Tree, Tree, dict[str, Array]]:
         """One optimiser step of one part: arrays and optimiser state after it, and numbers worth watching."""
         model = eqx.combine(arrays, self.static)
@@ -308,13 +300,15 @@ class Stepper:
             objective = self._objective(model, part, batch, key)
             extra = {"value": loss, "grad": grads, "value_fn": lambda owned: objective(owned)[0]}
         # The penalty is shown by itself, so that the loss can be compared with that of validation.
-        shown = loss - metrics["l2_penalty"] if "l2_penalty" in metrics else loss
+        shown = loss - sum((metrics[name] for name in PENALTIES if name in metrics), start=jnp.zeros(()))
         seen = {"loss": shown, **metrics, "grad_norm": tree.norm(grads), "lr": rate}
         seen |= clip_rate(self.settings[number], grads)
 
         def update(before: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
             owned = eqx.filter(part.where(model), part.where(self.trainable))
             updates, optimizer_state = self.optimizers[number].update(grads, before[1], owned, **extra)
+            if layered is not None:
+                updates = jax.tree.map(lambda u, own: own * u, updates, like(updates, layered))
             updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
             if not self.single:
                 seen["update_norm"] = tree.norm(updates)
@@ -374,16 +368,20 @@ class Stepper:
         number = [one.name for one in self.parts].index(part.name)
         rest = eqx.filter(part.where(model), part.where(self.trainable), inverse=True)
         batch = augmentation.augmented(batch, key, self.config.augment)
-        batch = adversary.attacked(batch, key, self.config.adversary, self.split, self._lowered(model), part)
+        threat = self.config.adversary
+        both = adversary.attacked(batch, key, threat, self.split, self._lowered(model), part)
 
         def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
             whole = self._lowered(eqx.tree_at(part.where, model, eqx.combine(owned, rest)))
             # The batch keeps its digits: layers compute in the type of their matrices, losses in float32.
-            loss, metrics, moved = part.loss(whole, batch, key)
+            loss, metrics, moved = both.loss(whole, part, key, threat)
             loss, seen = loss.astype(jnp.float32), dict(metrics)
             l2 = penalty(self.settings[number], self.groups[number], owned)
-            if l2 is not None:
-                loss, seen["l2_penalty"] = loss + l2, l2
+            paid = {} if l2 is None else {"l2_penalty": l2}
+            if self.anchor is not None:
+                paid["anchor_penalty"] = self.anchor.penalty(self.config.anchor.strength, part, owned)
+            for name, value in paid.items():
+                loss, seen[name] = loss + value, value
             moved = lora.apart(model, moved)
             # What is frozen stays, also where a rule would move it.
             moved = jax.tree.map(lambda still, old, new: old if still else new, self.frozen, model, moved)

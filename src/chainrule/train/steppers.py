@@ -2,12 +2,16 @@
 
 from typing import TypeAlias
 
-from chainrule.data.splits import Split
+from chainrule.data.dataset import Data
+from chainrule.data.domains import training_split
 from chainrule.models.protocol import HasOwnTraining, Model
+from chainrule.train import anchoring
 from chainrule.train.config import TrainConfig
 from chainrule.train.iterations import Iterations
+from chainrule.train.run import Run
 from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.step import Stepper
+from chainrule.train.teaching import teacher_of
 
 AnyStepper: TypeAlias = Stepper | Iterations
 
@@ -16,9 +20,15 @@ _RESIDENT_BYTES = 4 << 30
 
 
 def stepper_for(
-    model: Model, config: TrainConfig, split: Split, total: int, most: int = MOST_STEPS_PER_CALL
+    model: Model,
+    config: TrainConfig,
+    data: Data,
+    total: int,
+    most: int = MOST_STEPS_PER_CALL,
+    run: Run | None = None,
 ) -> AnyStepper:
-    """What runs the steps of a run of `total`, up to `most` in a call."""
+    """What runs the steps of a run of `total`, up to `most` in a call; a `run` may hold parameters where they began."""
+    split = training_split(data)
     if isinstance(model, HasOwnTraining):
         return Iterations(model, config, split)
     resident = split.nbytes <= _RESIDENT_BYTES and not split.mapped
@@ -32,6 +42,8 @@ def stepper_for(
         most=most if resident else min(most, 8),
         momentum=momentum_cycle(config.schedule, total),
         total=total,
+        anchor=None if run is None else anchoring.kept(run, model),
+        teacher=teacher_of(config, data),
     )
 
 

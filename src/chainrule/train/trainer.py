@@ -6,7 +6,6 @@ the same numbers, because batches, noise and learning rates are pure functions o
 that is not finite is never saved.
 """
 
-import contextlib
 import copy
 import math
 import time
@@ -16,7 +15,7 @@ from typing import Any, final
 import equinox as eqx
 import numpy as np
 
-from chainrule.core.errors import CheckpointError, DiskError, DivergedError
+from chainrule.core.errors import CheckpointError, DivergedError
 from chainrule.data.loading.load import check_command
 from chainrule.models.protocol import HasSnapshots
 from chainrule.train import checkpoints, events, folder, former, naming, snapshots
@@ -27,6 +26,8 @@ from chainrule.train.diagnose import first_bad_value, not_finite
 from chainrule.train.files import make_folder, sweep
 from chainrule.train.interruption import Audience, Clock, Signals
 from chainrule.train.iterations import Iterations
+from chainrule.train.outcome import recorded
+from chainrule.train.robust_accuracy import collapse
 from chainrule.train.run import Run
 from chainrule.train.settling import settled
 from chainrule.train.state import State, initial_state
@@ -74,7 +75,7 @@ class Trainer:
         self.callbacks = named(callbacks)
         self.latest: dict[str, float] = {}
         """The newest line of training metrics."""
-        self.stepper = stepper_for(self.model, self.config, self.data.train, total)
+        self.stepper = stepper_for(self.model, self.config, self.data, total, run=run)
         self.watched = Watched.of(self.config, self.model, self.data, self.stepper.evaluated)
 
     def start(self) -> Run:
@@ -84,8 +85,7 @@ class Trainer:
             check_space(self.path, self.model, self.config, have=len(checkpoints.steps(self.store)))
         if folder.plain(self.run.config) != folder.read_config(self.path):
             folder.write_config(self.path, self.run.config)  # only now: these settings fit the checkpoint
-        status, message = "failed", ""
-        try:
+        with recorded(self.writer, lambda: self.journal["best"]) as outcome:
             with self.signals:
                 self.writer.write(step=step, best=self.journal["best"])
                 self.notify(started(self.run, self.model, step, self.total))
@@ -97,24 +97,10 @@ class Trainer:
                     self._keep_first(state)
                 if step < self.total and not self.finished:
                     state, step = self._train(state, step)
-            status, message = self._outcome(step)
-        except DivergedError as error:
-            status, message = "diverged", str(error)
-            raise
-        except KeyboardInterrupt:
-            status, message = "interrupted", "stopped at once by a second signal"
-            raise
-        except BaseException as error:
-            message = f"{type(error).__name__}: {error}"
-            raise
-        finally:
-            # With a full disk even this may fail; the error on its way out is the one that matters then.
-            with contextlib.suppress(DiskError):
-                self.writer.write(status=status, message=message, best=self.journal["best"])
-            with contextlib.suppress(DiskError):
-                self.writer.log(f"{status} at step {self.writer.status['step']}: {message}")
+            outcome.status, outcome.message = self._outcome(step)
         best, seconds = self.journal["best"], self.writer.status["seconds"]
-        self.notify(events.Finished(self.run.id, str(self.path), status, step, best, seconds, message))
+        ended = outcome.status, step, best, seconds, outcome.message
+        self.notify(events.Finished(self.run.id, str(self.path), *ended))
         if self.notify.lost is not None:
             raise self.notify.lost  # only now: the run is saved
         return Run.open(self.path, model=self.run._template, data=self.data)
@@ -198,8 +184,6 @@ class Trainer:
         # A run that one of its callbacks ended stays so; without them it goes on.
         if self.callbacks:
             self.finished = self.finished or self.journal["stopped"]
-
-    # ------------------------------------------------------------------ the loop
 
     def _train(self, state: State, step: int) -> tuple[State, int]:
         began = time.perf_counter()
@@ -293,6 +277,7 @@ class Trainer:
             self._check_patience()
         if isinstance(model, HasSnapshots):
             snapshots.keep(self.path, model, step, self.config.seed)
+        self.finished = self.finished or collapse(self.config.adversary, self.run.metrics)
         for text in raised(model, self.run.metrics, self.journal["alarms"]):
             self.writer.log(f"alarm: step {step}: {text}")
             self.notify(events.Noticed(f"step {step}: {text}"))

@@ -16,13 +16,13 @@ from chainrule.data.dataset import Data
 from chainrule.data.splits import Split, Subset
 from chainrule.models.protocol import CanPredict, Model
 from chainrule.models.protocol.criteria import names as losses
-from chainrule.train import scores
+from chainrule.train import robust_accuracy, scores
 from chainrule.train.config import TrainConfig
 from chainrule.train.evaluation import Loss, mean_loss
 from chainrule.train.scoring import Evaluation, Judged, predictions
 
 _HIGHER = {
-    *("accuracy", "balanced_accuracy", "label_accuracy", "exact_match"),
+    *("robust_accuracy", "accuracy", "balanced_accuracy", "label_accuracy", "exact_match"),
     *("precision", "recall", "specificity", "f1", "roc_auc", "average_precision", "r2"),
 }
 _LOWER = {"loss", "rmse", "mae", "calibration_error", *losses()}
@@ -65,6 +65,7 @@ class Watched:
         batch = data.val.batch(np.zeros(1, np.int32))
         still = eqx.nn.inference_mode(model)
         given = ["loss", *eqx.filter_eval_shape(loss, still, batch, random.key(0, "evaluate"))[1]]
+        given += robust_accuracy.names(config, model, data)
         judged = [] if name in given else _judged_names(model, data, top_of(name))
         if name not in (*given, *judged):
             known = list(dict.fromkeys([*given, *judged]))
@@ -82,6 +83,7 @@ class Watched:
         """Loss and metrics on the validation split, with what is watched among them."""
         key = random.key(config.seed, "evaluate")
         values, _ = mean_loss(model, data.val, key, most=config.eval_examples, loss=loss)
+        values |= robust_accuracy.measured(config, model, data)
         if self.predicted:
             found = _judged(model, data, key, config.eval_examples, top_of(self.name))
             values[self.name] = found[self.name]

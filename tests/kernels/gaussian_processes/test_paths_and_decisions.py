@@ -101,6 +101,12 @@ def test_logarithms_are_searched_as_such_and_bad_arguments_are_refused() -> None
         search.tell({"lr": 0.01}, 1.0)
     with pytest.raises(ArgumentError, match="nothing was tried"):
         _ = SurrogateSearch({"rate": (0.0, 1.0)}).best
+    with pytest.raises(ArgumentError, match=r"expected_improvement\(variance\): variances are .* at least 0"):
+        expected_improvement([0.0], [-1.0], 0.0)
+    assert probability_of_improvement([0.0, 1.0], [0.0, 0.0], 0.5).tolist() == [
+        1.0,
+        0.0,
+    ]  # nothing is uncertain
     with pytest.raises(ArgumentError, match="strategy must be"):
         SurrogateSearch({"rate": (0.0, 1.0)}, "luck")
 

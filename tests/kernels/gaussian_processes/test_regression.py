@@ -1,4 +1,8 @@
-"""Exact Gaussian process regression: published numbers, scikit-learn, conditioning by hand, both routes, bad data."""
+"""Exact Gaussian processes: published numbers, scikit-learn, tinygp, conditioning by hand, both routes, bad data."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +51,39 @@ def test_three_points_have_the_published_numbers() -> None:
     np.testing.assert_allclose(found.predict([0.5], kind="latent").variance, 0.082395, atol=5e-7)
     np.testing.assert_allclose(found.log_marginal_likelihood, -3.493578, atol=5e-7)
     np.testing.assert_allclose(found.leave_one_out().mean, [0.694792, 0.0, 0.694792], atol=5e-7)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])
+def test_predictions_and_slopes_of_the_evidence_are_those_of_tinygp(
+    nu: float, oracle: Callable[[str], ModuleType]
+) -> None:
+    tinygp = oracle("tinygp")
+    kernels, scale = tinygp.kernels, 1.4
+    theirs = {0.5: kernels.Exp, 1.5: kernels.Matern32, 2.5: kernels.Matern52, np.inf: kernels.ExpSquared}[nu]
+    # Its distances are sums of absolute values unless it is told otherwise.
+    distance = kernels.distance.L2Distance()
+
+    def their_process(scale: Any) -> Any:
+        return tinygp.GaussianProcess(1.7 * theirs(scale, distance=distance), jnp.asarray(X), diag=0.04)
+
+    def our_process(scale: Any) -> GaussianProcessPosterior:
+        return GaussianProcess(Constant(1.7) * (RBF(scale) if nu == np.inf else Matern(nu, scale)), 0.04).fit(
+            X, Y
+        )
+
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):  # tinygp relies on it
+        evidence, conditioned = their_process(scale).condition(jnp.asarray(Y), jnp.asarray(NEW), diag=0.0)
+        slope = jax.grad(lambda scale: their_process(scale).log_probability(jnp.asarray(Y)))(scale)
+    with jax.enable_x64(True):
+        found, own = (
+            our_process(scale),
+            jax.grad(lambda scale: our_process(scale).log_marginal_likelihood)(scale),
+        )
+        latent = found.predict(NEW, "latent")
+    np.testing.assert_allclose(found.log_marginal_likelihood, evidence, rtol=1e-10)
+    np.testing.assert_allclose(latent.mean, conditioned.mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(latent.variance, conditioned.variance, rtol=1e-8)
+    np.testing.assert_allclose(own, slope, rtol=1e-8)
 
 
 def test_predictions_are_those_of_scikit_learn(posterior: GaussianProcessPosterior) -> None:

@@ -128,6 +128,12 @@ def test_tables_of_similarities_are_not_learnt() -> None:
 def test_data_that_do_not_fit_are_named() -> None:
     with pytest.raises(ArgumentError, match="inducing inputs have 1 features and x has 2"):
         process([0.0, 1.0]).fit(X, Y)
+    with pytest.raises(ArgumentError, match="bound: inducing inputs have 1 features and x has 2"):
+        process([0.0, 1.0]).bound(X, Y)
+    with pytest.raises(ArgumentError, match="where the 4 inducing inputs are is not known yet"):
+        process(4).bound(X, Y)
+    with pytest.raises(ArgumentError, match=r"bound\(y\): one number for each of 60 points, not \(3,\)"):
+        process(X[:4]).bound(X, Y[:3])
     with pytest.raises(DataError, match=r"row 1 is nan"):
         process(4).fit([0.0, 1.0], [0.0, np.nan])
     with pytest.raises(ArgumentError, match="one number for each row"):

@@ -161,6 +161,21 @@ def test_a_gram_matrix_takes_the_place_of_points() -> None:
     found = SupportVectorClassifier(items).fit(np.arange(ROWS), Y)
     direct = SupportVectorClassifier(kernel).fit(X, Y)
     np.testing.assert_allclose(found.decision(np.arange(ROWS, len(whole))), direct.decision(NEW), atol=1e-3)
+    # Of points that the table does not hold, kernels with the training points are enough.
+    across = np.asarray(kernel.gram(NEW, X))
+    np.testing.assert_allclose(found.decision(gram=across), direct.decision(NEW), atol=1e-3)
+    assert (found.predict(gram=across) == direct.predict(NEW)).all()
+    region = OneClassSupportVectors(kernel).fit(X)
+    np.testing.assert_allclose(region.decision(gram=across), region.decision(NEW), atol=1e-9)
+    tube = SupportVectorRegressor(kernel).fit(X, X[:, 0])
+    np.testing.assert_allclose(tube.predict(gram=across), tube.predict(NEW), atol=1e-9)
+    with pytest.raises(ArgumentError, match=rf"expected \(n_test, {ROWS}\), got .*: transpose it"):
+        found.predict(gram=across.T)
+    with pytest.raises(ArgumentError, match="give new points x, or gram"):
+        found.predict(NEW, gram=across)
+    features = SupportVectorClassifier(kernel, approximate="nystrom", count=10).fit(X, Y)
+    with pytest.raises(ArgumentError, match="stands on features in place of the kernel"):
+        features.predict(gram=across)
 
 
 def test_equal_points_of_different_classes_and_points_that_are_alone_are_no_obstacle() -> None:

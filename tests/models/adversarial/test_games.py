@@ -83,6 +83,10 @@ def test_pairs_are_right_where_the_real_example_has_the_higher_score() -> None:
     real, fake = jnp.array([1.0, -2.0]), jnp.array([0.0, -1.0])
     assert [float(s) for s in right_share(games["relativistic"], real, fake)] == [0.5, 0.5]
     assert [float(s) for s in right_share(games["minimax"], real, fake)] == [0.5, 0.5]
+    # With a target of 0.9 the best discriminator gives 0.45 to what is as likely real as generated.
+    near = jnp.log(jnp.array([0.46, 0.44]) / jnp.array([0.54, 0.56]))
+    assert [float(s) for s in right_share(games["minimax"], near, near, 0.9)] == [0.5, 0.5]
+    assert [float(s) for s in right_share(games["minimax"], near, near)] == [0.0, 1.0]
 
 
 # ---------------------------------------------------------------------- distances
@@ -137,10 +141,16 @@ def test_augmentation_keeps_shapes_and_lets_gradients_through() -> None:
 def test_rejection_makes_draws_follow_the_ratio() -> None:
     class Fixed:
         game = games["non-saturating"]
+        real_target = 0.9
         discriminator = dataclasses.make_dataclass("Context", [("pack", int)])(1)
 
-    # Proposals are uniform on three values, and wanted in shares of 1 : 2 : 4.
-    wanted = jnp.log(jnp.array([1.0, 2.0, 4.0]))
+    # Proposals are uniform on three values, and wanted in shares of 1 : 2 : 4. Smoothed labels bend the scores.
+    share = 0.9 * jnp.array([1.0, 2.0, 4.0]) / (1 + jnp.array([1.0, 2.0, 4.0]))
+    wanted = jnp.log(share) - jnp.log1p(-share)
+    for name, scores in (("non-saturating", wanted), ("least-squares", share)):
+        ratio = games[name].log_ratio
+        assert ratio is not None
+        np.testing.assert_allclose(ratio(scores, 0.9), np.log([1.0, 2.0, 4.0]), atol=1e-5)
 
     def draw(key: jax.Array) -> jax.Array:
         return jax.random.randint(key, (3000,), 0, 3).astype(jnp.float32)
@@ -205,3 +215,13 @@ def test_alarms_are_raised_for_what_they_are_about_and_name_remedies() -> None:
             asked = set(re.findall(r"(\w[\w.]*)=", own))
             assert asked - {"optimizer.lr", "parts.discriminator.lr"} <= set(settings), alarm.text
             assert alarm.text.count("=") >= 2, alarm.text
+
+
+def test_the_gap_of_a_critic_is_drawn_as_not_calibrated_and_clipped_shares_beside_it() -> None:
+    lines = history(
+        discriminator__gap=("train", [0.3, 0.2]), discriminator__clipped_share=("train", [0.5, 0.6])
+    )
+    drawn = {picture.name: picture.title for picture in diagnostics.curves(games["wasserstein"], lines, [])}
+    assert drawn.keys() == {"gap", "clipped"}
+    assert "not calibrated" in drawn["gap"]
+    assert not diagnostics.curves(games["relativistic"], lines, [])

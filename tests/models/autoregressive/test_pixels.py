@@ -12,7 +12,7 @@ import pytest
 import chainrule as cr
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Batch, Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, Drawing
+from chainrule.models.autoregressive.conditionals import Conditionals, Continuation
 from chainrule.models.autoregressive.vector_pictures import influence, receptive_field
 from chainrule.models.autoregressive.vectors import VectorModel
 
@@ -45,7 +45,7 @@ def moved(name: str, schema: Schema, **config: Any) -> VectorModel:
 
 @eqx.filter_jit
 def _both(network: Conditionals, x: jax.Array, given: jax.Array) -> tuple[jax.Array, jax.Array]:
-    how = Drawing(given, KEY, jnp.asarray(0.8))
+    how = Continuation(given, KEY, jnp.asarray(0.8))
     return network.continued(x, how), Conditionals.continued(network, x, how)
 
 

@@ -9,7 +9,7 @@ import pytest
 from chainrule import data
 from chainrule.core.errors import ArgumentError
 from chainrule.train import Metric
-from chainrule.train.generation.measures import OF_REAL, beside_real, measure
+from chainrule.train.generation.measures import OF_REAL, beside_real, error_of_sets, measure
 from chainrule.train.generation.real_examples import RealExamples, real_examples
 from chainrule.train.generation.words import alarms
 from chainrule.train.scoring import check_comparable
@@ -55,7 +55,7 @@ def ring_classes() -> tuple[str, ...]:
 
 def test_every_number_of_samples_has_one_of_real_examples_beside_it(good: dict[str, Metric]) -> None:
     alone, beside = beside_real({name: metric for name, metric in good.items() if "." not in name})
-    assert set(alone) == {"samples", "sample_features"}
+    assert set(alone) == {"samples", "compared_at_once", "sample_features"}
     assert len(beside) >= 15
     assert all(math.isfinite(m.value) for m in good.values())
 
@@ -101,6 +101,8 @@ def test_fewer_samples_than_features_are_too_few() -> None:
     assert any(
         one.startswith("few samples: ") and "64 features by 30 samples" in one for one in alarms(found)
     )
+    short = {"samples": Metric(500), "compared_at_once": Metric(40), "sample_features": Metric(64)}
+    assert "hold out more when training" in alarms(short)[0]
     assert "features" in found["feature_frechet_distance"].basis
     assert known.features.hash in found["feature_frechet_distance"].basis
 
@@ -114,3 +116,21 @@ def test_numbers_on_another_basis_do_not_compare(ring: RealExamples, good: dict[
     elsewhere = dataclasses.replace(good[name], basis=good[name].basis.replace(ring.features.hash, "0" * 12))
     with pytest.raises(ArgumentError, match="do not compare"):
         check_comparable(name, {"one": good[name], "two": elsewhere})
+
+
+@pytest.mark.parametrize("pool", [40, 80, 100_000])
+def test_errors_of_sets_that_overlap_are_those_of_their_mean(pool: int) -> None:
+    """Means of 4 sets of 20 out of a pool, over many pools: the error is how much their mean varies."""
+    rng = np.random.default_rng(0)
+    means, errors = [], []
+    for _ in range(1000):
+        rows = rng.normal(size=min(pool, 160))
+        chosen = [rng.permutation(len(rows))[:20] for _ in range(4)]
+        if pool > 160:  # so many that no two sets share any
+            chosen = list(np.arange(80).reshape(4, 20))
+        found = [float(rows[one].mean()) for one in chosen]
+        error = error_of_sets(found, 20 / pool)
+        assert error is not None
+        means.append(np.mean(found))
+        errors.append(error**2)
+    assert np.mean(errors) == pytest.approx(np.var(means), rel=0.15)

@@ -40,11 +40,17 @@ class CaptionedDigits:
         return SourceReader("captioned digits", "images", {}, _scan)
 
 
-def _scan(request: ReadRequest) -> Scan:
+def embedded_digits(seed: int = 0) -> Contents:
+    """The 1,797 embedded digits with their classes."""
     plain = {name: option.default for name, option in arrays.reader.options.items()}
-    found = arrays.reader.scan(ReadRequest(_FILE, request.seed, {**plain, "kind": "image", "levels": 17}))
+    found = arrays.reader.scan(ReadRequest(_FILE, seed, {**plain, "kind": "image", "levels": 17}))
     assert found.contents is not None, "the embedded digits can be read"
-    x, y = found.contents.x, found.contents.y
+    return found.contents
+
+
+def _scan(request: ReadRequest) -> Scan:
+    digits = embedded_digits(request.seed)
+    x, y = digits.x, digits.y
     assert y is not None, "the embedded digits have classes"
     images, captions, parts = [], [], []
     for part, indices in enumerate(divide(len(x), _SHARES, request.seed, y)):
@@ -86,4 +92,4 @@ CAPTIONED = {
     )
 }
 
-__all__ = ["CAPTIONED", "CaptionedDigits"]
+__all__ = ["CAPTIONED", "CaptionedDigits", "embedded_digits"]

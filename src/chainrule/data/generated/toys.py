@@ -44,12 +44,20 @@ class Toy:
     def _scan(self, request: ReadRequest) -> Scan:
         n, noise = request.options["n"], request.options.get("noise", 0.0)
         rng = np.random.default_rng(request.seed)
-        # Classes take turns, so their sizes differ by one at most.
-        labels = (np.arange(n) % max(1, len(self.classes))).astype(np.int32)
+        labels = alternating(n, len(self.classes))
         points = self.draw(rng, labels, noise).astype(np.float32)
         if not self.classes:
             return Scan(n, n, contents=Contents("points", points))
         return Scan(n, n, contents=Contents("points", points, labels, "class", classes=self.classes))
+
+
+def alternating(n: int, classes: int) -> Labels:
+    """Classes that take turns, so that their sizes differ by one at most.
+
+    >>> alternating(5, 2).tolist()
+    [0, 1, 0, 1, 0]
+    """
+    return (np.arange(n) % max(1, classes)).astype(np.int32)
 
 
 def _polar(radius: np.ndarray, angle: np.ndarray) -> np.ndarray:
@@ -151,4 +159,4 @@ def modes_of(source: Mapping[str, Any]) -> Modes | None:
     return Modes(toy.centres, float(source["noise"]))
 
 
-__all__ = ["TOYS", "Modes", "Toy", "modes_of"]
+__all__ = ["TOYS", "Labels", "Modes", "Points", "Random", "Toy", "alternating", "modes_of"]

@@ -8,13 +8,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 from chainrule.core.errors import ArgumentError, DataError, suggest
 from chainrule.data.generated.captioned_digits import CAPTIONED, CaptionedDigits
 from chainrule.data.generated.functions import FUNCTIONS, Wave
 from chainrule.data.generated.oscillations import OSCILLATIONS, Oscillation
 from chainrule.data.generated.plays import PLAYS, Plays
+from chainrule.data.generated.shifted_digits import SHIFTED_DIGITS, TEXTURED, ShiftedDigits
+from chainrule.data.generated.shifted_points import SHIFTED_POINTS, GaussianPair, RotatedMoons
 from chainrule.data.generated.tasks import TASKS, Task
 from chainrule.data.generated.toys import TOYS, Toy
 from chainrule.data.loading.bounded import STDIN
@@ -26,12 +28,17 @@ from chainrule.data.readers.table import FORMATS, suffix_of
 
 _EMBEDDED = Path(__file__).parents[1] / "embedded"
 _SYSTEM = Path("/usr/share/datasets")
-_MADE: Mapping[str, Toy | Wave | Oscillation | Task | CaptionedDigits | Plays] = {
+_Made: TypeAlias = (
+    Toy | RotatedMoons | GaussianPair | Wave | Oscillation | Task | CaptionedDigits | ShiftedDigits | Plays
+)
+_MADE: Mapping[str, _Made] = {
     **TOYS,
+    **SHIFTED_POINTS,
     **FUNCTIONS,
     **OSCILLATIONS,
     **TASKS,
     **CAPTIONED,
+    **SHIFTED_DIGITS,
     **PLAYS,
 }
 _FOUR = [f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
@@ -181,6 +188,10 @@ def names() -> list[KnownSource]:
             KnownSource(name, known.summary, str(_folder(name) or ""), {})
             for name, known in _DOWNLOADED.items()
         ),
+        *(
+            KnownSource(name, made.summary, str(_folder(made.of) or ""), _defaults(made.options))
+            for name, made in TEXTURED.items()
+        ),
     ]
 
 
@@ -202,6 +213,11 @@ def find(name_or_path: str | os.PathLike[str]) -> DataSource:
         if folder is None:
             return _instead(given)
         return DataSource(given, given, given, recognise(folder), folder, classes=_DOWNLOADED[given].classes)
+    if given in TEXTURED:
+        plain = find(TEXTURED[given].of)
+        return DataSource(
+            given, given, given, TEXTURED[given].reader(plain.reader), plain.path, classes=plain.classes
+        )
     if given == "-":
         return DataSource("stdin", given, given, text.reader, STDIN)
     path = Path(given).expanduser()
@@ -253,7 +269,7 @@ def _unknown(given: str, path: Path) -> ArgumentError | DataError:
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         folder = "" if path.parent.is_dir() else f"there is no folder {path.parent}"
         return DataError(f"{given} does not exist{suggest(path.name, siblings)}", remedy=folder)
-    hint = suggest(given, [*_embedded(), *_MADE, *_DOWNLOADED])
+    hint = suggest(given, [*_embedded(), *_MADE, *_DOWNLOADED, *TEXTURED])
     remedy = "names: chainrule data ls; a file or folder of that name does not exist either"
     return ArgumentError(f"unknown data {given!r}{hint}", remedy=remedy)
 

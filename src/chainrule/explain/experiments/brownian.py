@@ -12,6 +12,8 @@ from chainrule.kernels.gaussian_processes import brownian_motion
 
 _SHOWN = 66
 """Times at which paths are drawn."""
+_FUNCTIONS = 4
+"""Eigenfunctions that are shown."""
 
 
 @final
@@ -36,7 +38,7 @@ def run(settings: BrownianSettings, listener: Listener) -> Outcome:
     listener(f"{settings.paths:,} paths drawn")
     variance = drawn.var(axis=0)
     outside = float((np.abs(drawn) > 2 * np.sqrt(times)[None]).mean())
-    found, theory = _eigenvalues(settings)
+    found, theory, functions = _eigenvalues(settings)
     steps = np.diff(drawn, axis=1)
     together = np.corrcoef(steps[:, :-1].ravel(), steps[:, 1:].ravel())[0, 1] if settings.steps > 2 else 0.0
     worst = float(np.abs(found / theory - 1).max())
@@ -52,7 +54,7 @@ def run(settings: BrownianSettings, listener: Listener) -> Outcome:
             f"{worst:.1e}.",
             f"Successive steps are correlated by {together:.3f} (0 in theory: increments are independent).",
         ],
-        [_paths(times, drawn), _variance(times, variance), _spectrum(found, theory)],
+        [_paths(times, drawn), _variance(times, variance), _spectrum(found, theory), _functions(functions)],
         Table("brownian-eigenvalues", "Eigenvalues", ["j", "of the kernel", "1 / ((j - 1/2)² pi²)"], rows),
         {
             "variance_at_1": float(variance[-1]),
@@ -64,13 +66,15 @@ def run(settings: BrownianSettings, listener: Listener) -> Outcome:
     )
 
 
-def _eigenvalues(settings: BrownianSettings) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the integral operator on [0, 1], by its kernel at midpoints, and what they are in theory."""
+def _eigenvalues(settings: BrownianSettings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Those of the integral operator on [0, 1], by its kernel at midpoints; in theory; eigenfunctions as columns."""
     count = max(8 * settings.eigenvalues, 400)
     middle = (np.arange(count) + 0.5) / count
-    values = np.linalg.eigvalsh(np.asarray(brownian_motion().kernel.gram(middle), np.float64))
+    values, vectors = np.linalg.eigh(np.asarray(brownian_motion().kernel.gram(middle), np.float64))
     theory = 1 / ((np.arange(1, settings.eigenvalues + 1) - 0.5) ** 2 * np.pi**2)
-    return values[::-1][: settings.eigenvalues] / count, theory
+    # As functions of mean square one; the sign of each is free, and here they rise from zero.
+    functions = np.sqrt(count) * (vectors * np.sign(vectors[:1]))[:, ::-1]
+    return values[::-1][: settings.eigenvalues] / count, theory, functions[:, : settings.eigenvalues]
 
 
 def _paths(times: np.ndarray, drawn: np.ndarray) -> Lines:
@@ -115,8 +119,26 @@ def _spectrum(found: np.ndarray, theory: np.ndarray) -> Lines:
     )
 
 
+def _functions(found: np.ndarray) -> Lines:
+    """The first eigenfunctions, over dots where theory has them."""
+    count, shown = len(found), min(_FUNCTIONS, found.shape[1])
+    middle = (np.arange(count) + 0.5) / count
+    some = middle[:: max(1, count // 40)]
+    theory = [np.sqrt(2) * np.sin((j + 0.5) * np.pi * some) for j in range(shown)]
+    return Lines(
+        "brownian-eigenfunctions",
+        "Eigenfunctions of the covariance",
+        "time",
+        "",
+        {f"number {j + 1}": (middle, found[:, j]) for j in range(shown)},
+        dots=(np.tile(some, shown), np.concatenate(theory)),
+        caption="Every path is a sum of these with independent normal weights, whose variances are the eigenvalues; "
+        "dots: sqrt(2) sin((j - 1/2) pi t).",
+    )
+
+
 experiment = Experiment(
-    "Brownian motion: a thousand paths with ±2 sqrt(t), variance by time, eigenvalues against theory.",
+    "Brownian motion: a thousand paths with ±2 sqrt(t), variance by time, eigenfunctions against theory.",
     BrownianSettings,
     run,
     toy={"paths": 20, "steps": 10, "eigenvalues": 3},

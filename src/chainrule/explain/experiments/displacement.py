@@ -10,11 +10,11 @@ from typing import Any, final
 import numpy as np
 from pydantic import Field
 
-from chainrule import data as sources
-from chainrule.core.errors import ArgumentError, DataError
+from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Film, Images, Lines, Scatter, Table
 from chainrule.data.example_files import pixels_of
 from chainrule.explain.methods.film_frames import FilmFrame
+from chainrule.explain.methods.plane_points import plane_points
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.probability.transport import (
     ColorTransfer,
@@ -95,12 +95,8 @@ def run(settings: DisplacementSettings, listener: Listener) -> Outcome:
 
 
 def _points(name: str, settings: DisplacementSettings) -> np.ndarray:
-    found = np.asarray(sources.load(name, **settings.load).train.x, np.float64)
-    if found.ndim != 2 or found.shape[1] != 2:
-        raise DataError(
-            f"displacement: {name} has examples of shape {found.shape[1:]}, not points in the plane",
-            remedy="data=moons against=pinwheel, or tables with two columns and load.target=none",
-        )
+    remedy = "data=moons against=pinwheel, or tables with two columns and load.target=none"
+    found = plane_points("displacement", name, settings.load, remedy)
     chosen = np.random.default_rng(settings.seed).permutation(len(found))[: settings.n]
     return found[chosen]
 

@@ -18,6 +18,8 @@ _REACH = 2.0
 """Standard deviations to either side of a band."""
 _FACTOR = 1.0
 """Half the width of the surface, in powers of ten."""
+_FUNCTIONS = 4
+"""Eigenfunctions that are shown."""
 _KERNELS: Mapping[str, Callable[[Any], Kernel]] = {
     "rbf": RBF,
     "matern12": lambda scale: Matern(0.5, scale),
@@ -85,6 +87,7 @@ def run(settings: GaussianProcessSettings, listener: Listener) -> Outcome:
             _fan("posterior", "Functions that fit the observations", grid, settings, posterior, (x, y)),
             _bands(grid, latent, seen, (x, y)),
             _picture(field, settings, noises, scales),
+            _eigenfunctions(grid, posterior.process.kernel),
         ],
         _table(numbers),
         numbers,
@@ -183,6 +186,24 @@ def _picture(
     )
 
 
+def _eigenfunctions(grid: np.ndarray, kernel: Kernel) -> Lines:
+    """What drawn functions are made of: the first eigenfunctions of the kernel over the places shown."""
+    with jax.enable_x64(True):
+        values, vectors = np.linalg.eigh(np.asarray(kernel.gram(grid)))
+    shares = values[::-1] / values.sum()
+    # As functions of mean square one; the sign of each is free.
+    functions = math.sqrt(len(grid)) * (vectors * np.sign(vectors.sum(axis=0) + 1e-9)[None])[:, ::-1]
+    return Lines(
+        "eigenfunctions",
+        "Eigenfunctions of the kernel",
+        "x",
+        "",
+        {f"{j + 1}: {100 * shares[j]:.2g} %": (grid, functions[:, j]) for j in range(_FUNCTIONS)},
+        caption="A function drawn before anything is seen is a sum of these with independent normal weights; the "
+        f"first {_FUNCTIONS} hold {100 * shares[:_FUNCTIONS].sum():.3g} % of its variance.",
+    )
+
+
 def _table(numbers: dict[str, float]) -> Table:
     rows: list[list[Any]] = [
         [name.replace("_", " "), float(f"{value:.6g}")] for name, value in numbers.items()
@@ -191,7 +212,8 @@ def _table(numbers: dict[str, float]) -> Table:
 
 
 experiment = Experiment(
-    "Gaussian process: functions before and after data, bands of function and observation, evidence over two settings.",
+    "Gaussian process: functions before and after data, bands of function and observation, evidence over two settings, "
+    "eigenfunctions.",
     GaussianProcessSettings,
     run,
     toy={"points": 5, "paths": 2, "grid": 20, "surface": 5},

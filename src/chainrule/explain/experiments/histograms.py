@@ -14,10 +14,11 @@ from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.dataset import Data
-from chainrule.explain.methods import histograms, layer_activations, taps
+from chainrule.explain.methods import histograms, taps
 from chainrule.explain.methods.taps import Tap
 from chainrule.explain.methods.training import train
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.models import layer_activations
 from chainrule.models.protocol import Entry, Model, parts_of
 from chainrule.models.wrapping import ModelFile
 

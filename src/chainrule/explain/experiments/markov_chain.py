@@ -6,8 +6,8 @@ import jax
 import numpy as np
 from pydantic import Field
 
-from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Heatmap, Lines, Picture, Scatter, Table
+from chainrule.explain.methods.written_tables import written_matrix
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.probability import markov
 
@@ -36,10 +36,7 @@ class MarkovChainSettings(Settings):
 def run(settings: MarkovChainSettings, listener: Listener) -> Outcome:
     """Solve the chain and draw it."""
     del listener
-    matrix = np.array(
-        [[_number(cell) for cell in row.split(",")] for row in settings.transition.split(";")], object
-    )
-    chain = markov.transition_matrix("markov-chain", matrix.tolist())
+    chain = markov.transition_matrix("markov-chain", written_matrix("transition", settings.transition))
     found = markov.classes(chain)
     basis = markov.stationary_basis(chain)
     over_time = np.asarray(markov.distributions(settings.start, chain, settings.steps))
@@ -189,17 +186,6 @@ def _mixing(curve: np.ndarray) -> Lines:
         {"from the start": (np.arange(len(curve)), shown)},
         log_y=True,
     )
-
-
-def _number(cell: str) -> float:
-    """A decimal number or a fraction."""
-    above, slash, below = cell.partition("/")
-    try:
-        return float(above) / float(below) if slash else float(above)
-    except (ValueError, ZeroDivisionError):
-        raise ArgumentError(
-            f"transition: {cell.strip()!r} is no number", remedy="for example transition='0.9,0.1; 1/2,1/2'"
-        ) from None
 
 
 experiment = Experiment(

@@ -12,11 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from chainrule import data as sources
-from chainrule.core.errors import DataError
 from chainrule.core.pictures import Film, Lines, Table
 from chainrule.core.types import Array
 from chainrule.explain.methods.film_frames import FilmFrame
+from chainrule.explain.methods.plane_points import plane_points
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.probability.divergences import median_distance, mmd
 from chainrule.probability.transport import PointFlow, cost_matrix, point_flow, wasserstein
@@ -47,7 +46,13 @@ class PointFlowSettings(Settings):
 
 def run(settings: PointFlowSettings, listener: Listener) -> Outcome:
     """Three flows from one start, how far they are from the target on the way, and what they end as."""
-    target, start = _points(settings)
+    points = plane_points(
+        "point-flow",
+        settings.data,
+        settings.load,
+        "data=moons, or a table with two columns and load.target=none",
+    ).astype(np.float32)
+    target, start = _points(points, settings)
     eps = settings.eps * float(jnp.mean(cost_matrix(start, target)))
     kernel = _kernel_loss(target)
     flows: dict[str, PointFlow] = {}
@@ -61,7 +66,7 @@ def run(settings: PointFlowSettings, listener: Listener) -> Outcome:
         for name, flow in flows.items()
     }
     spread = {name: _spread(np.asarray(flow.frames[-1])) / _spread(target) for name, flow in flows.items()}
-    floor = _floor(settings)
+    floor = _floor(points, settings)
     findings = [
         f"After {settings.steps} moves points are {away['divergence'][-1]:.3g} from the target in W_2 by the Sinkhorn "
         f"divergence, {away['entropic'][-1]:.3g} by the biased cost, {away['mmd'][-1]:.3g} by the kernel; they began "
@@ -95,14 +100,8 @@ def run(settings: PointFlowSettings, listener: Listener) -> Outcome:
     )
 
 
-def _points(settings: PointFlowSettings) -> tuple[np.ndarray, np.ndarray]:
+def _points(found: np.ndarray, settings: PointFlowSettings) -> tuple[np.ndarray, np.ndarray]:
     """The target, and a small cloud beside it."""
-    found = np.asarray(sources.load(settings.data, **settings.load).train.x, np.float32)
-    if found.ndim != 2 or found.shape[1] != 2:
-        raise DataError(
-            f"point-flow: {settings.data} has examples of shape {found.shape[1:]}, not points in the plane",
-            remedy="data=moons, or a table with two columns and load.target=none",
-        )
     draw = np.random.default_rng(settings.seed)
     target = found[draw.permutation(len(found))[: settings.n]]
     deviation = float(np.sqrt(_spread(target) / 2))
@@ -111,9 +110,8 @@ def _points(settings: PointFlowSettings) -> tuple[np.ndarray, np.ndarray]:
     return target, start.astype(np.float32)
 
 
-def _floor(settings: PointFlowSettings) -> float:
+def _floor(found: np.ndarray, settings: PointFlowSettings) -> float:
     """How far as many other points of the data are from the target; 0 where there are not as many."""
-    found = np.asarray(sources.load(settings.data, **settings.load).train.x, np.float32)
     order = np.random.default_rng(settings.seed).permutation(len(found))
     one, other = found[order[: settings.n]], found[order[settings.n : 2 * settings.n]]
     return float(wasserstein(other, one, 2)) if len(other) == len(one) else 0.0

@@ -80,7 +80,11 @@ def run(settings: TrainingPredictionSettings, listener: Listener) -> Outcome:
             f"From where it began, each network ends {off:.3g} off its own prediction, after moving by {moved:.3g} "
             f"(root mean squares); its tangent kernel moved by {drift:.2%}.",
         ],
-        [_loss_picture(losses, settings), *_output_pictures(marks, foretold, outputs, examples)],
+        [
+            _loss_picture(losses, settings),
+            *_times_picture(theta, rate, marks, outputs, examples),
+            *_output_pictures(marks, foretold, outputs, examples),
+        ],
         None,
         {
             "steps": marks.tolist(),
@@ -126,6 +130,51 @@ def _loss_picture(losses: dict[str, tuple[np.ndarray, ...]], settings: TrainingP
         log_x=True,
         caption="Bands: two standard deviations over initialisations as predicted; least and largest of the networks.",
     )
+
+
+def _times_picture(
+    theta: np.ndarray, rate: float, marks: np.ndarray, outputs: np.ndarray, examples: TwoClasses
+) -> list[Lines]:
+    """When what is missing along each eigenvector of the kernel has fallen to 1/e: as predicted, and of networks."""
+    values, vectors = np.linalg.eigh(theta.astype(np.float64))
+    missing = (outputs[:, :, : len(examples.y)] - examples.y[None, None]) @ vectors
+    sizes = np.sqrt(np.square(missing).mean(axis=0))
+    found = [learning_time(marks, size) for size in sizes.T]
+    known = (values > 0) & (rate * values < 1)
+    taken = known & np.isfinite(found)
+    if not known.any():
+        return []
+    steps = -1 / np.log1p(-rate * values[known])
+    return [
+        Lines(
+            "training-prediction-times",
+            "Eigenvalue of the tangent kernel and time to learn",
+            "eigenvalue",
+            "steps until 1/e of the error along the eigenvector is left",
+            {"predicted": (values[known], steps)},
+            log_x=True,
+            log_y=True,
+            dots=(values[taken], np.asarray(found)[taken]),
+            caption="Dots: real networks, of those eigenvectors whose errors fell as far within the steps. What has a "
+            "large eigenvalue is learnt first.",
+        )
+    ]
+
+
+def learning_time(steps: np.ndarray, sizes: np.ndarray) -> float:
+    """The step at which a size has fallen to 1/e of the first, between records on a logarithmic scale; inf: never.
+
+    >>> round(learning_time(np.array([0, 10, 20]), np.exp(-np.array([0.0, 0.5, 1.5]))), 6)
+    15.0
+    """
+    logs = np.log(np.maximum(sizes, 1e-300) / max(float(sizes[0]), 1e-300))
+    below = np.flatnonzero(logs <= -1)
+    if not len(below):
+        return float("inf")
+    after = int(below[0])
+    before = after - 1
+    share = (-1 - logs[before]) / (logs[after] - logs[before])
+    return float(steps[before] + share * (steps[after] - steps[before]))
 
 
 def _output_pictures(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from chainrule.core.pictures import Heatmap, Images, Lines
-from chainrule.explain.methods.features import as_tile, overlaid
+from chainrule.explain.methods.image_tiles import as_tile, overlaid
 from chainrule.explain.methods.patching import Patching
 from chainrule.models.protocol import PatchSite
 

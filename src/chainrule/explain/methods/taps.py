@@ -18,15 +18,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
 
 from chainrule.core.errors import ArgumentError, CapabilityError, suggest
 from chainrule.core.scans import scan_parts
 from chainrule.core.types import Array, Scalar
-from chainrule.derive.jaxprs.equations import body, closed, is_literal, label, program_of
+from chainrule.derive.jaxprs.equations import body, closed, is_literal, label
+from chainrule.explain.methods.equations import applied
+from chainrule.explain.methods.marking import MARK, marked, unit_axes
 
 M = TypeVar("M")
-_MARK = "chainrule_tap "
 _SMALL, _NEARLY = 0.05, 0.95
 _BOUNDED = {
     "tanh": 1.0,
@@ -52,7 +52,6 @@ _SAME_VALUES = (
     "expand_dims",
 )
 _ARITHMETIC = ("add", "add_any", "sub", "mul", "div")
-_CHANNELS_FIRST = (eqx.nn.Conv, eqx.nn.ConvTranspose, eqx.nn.BatchNorm, eqx.nn.GroupNorm)
 
 
 @final
@@ -84,7 +83,7 @@ def observer(model: M, call: Callable[[M], Any], keep: Iterable[str] = ()) -> Ca
     kept = frozenset(keep)
     run, order = _runner(model, call, kept)
     for name in kept - set(order):
-        raise _unknown(name, order)
+        raise unknown(name, order)
     compiled = jax.jit(run)
 
     def seen(model: M) -> dict[str, Tap]:
@@ -99,6 +98,34 @@ def names(model: M, call: Callable[[M], Any]) -> list[str]:
     return _runner(model, call, frozenset())[1]
 
 
+def sensitivity(model: M, call: Callable[[M], Array], name: str, cotangent: Array) -> tuple[Array, Array]:
+    """The value of one tap, and a signal at what `call(model)` gives sent back to it. Inside of a compiled program.
+
+    Of a module that is called several times the value is that of its first call, the signal what reaches all of them.
+
+    >>> import chainrule as cr
+    >>> moons = cr.data.load("moons")
+    >>> model = cr.models.build("mlp", moons, width=8, depth=2, activation="relu")
+    >>> x = jnp.asarray(moons.train.batch(np.arange(4)).x)
+    >>> value, signal = sensitivity(model, lambda model: model.logits(x), "blocks.0.linear.relu", jnp.ones((4, 2)))
+    >>> value.shape, bool(jnp.allclose(signal, model.head.weight.sum(axis=1)[None], atol=1e-6))
+    ((4, 8), True)
+    """
+    known = names(model, call)
+    if name not in known:
+        raise unknown(name, known)
+    program = jax.make_jaxpr(lambda: call(marked(model)))()
+    axes = unit_axes(model)
+
+    def run(shift: Array) -> tuple[Array, Array]:
+        (out,), _, found = _Look(axes, {name: shift}).program(program, [], [])
+        return out, found[name].values
+
+    seen = jax.eval_shape(lambda: _Look(axes).program(program, [], [])[2][name].values)
+    _, back, value = jax.vjp(run, jnp.zeros(seen.shape, seen.dtype), has_aux=True)
+    return value, back(cotangent)[0]
+
+
 def nonlinearity_after(found: Mapping[str, Tap], name: str) -> str | None:
     """The first nonlinearity from a tap on: where the units of a layer become dead or saturated."""
     rest = list(found)[list(found).index(name) :]
@@ -110,8 +137,8 @@ def _runner(
 ) -> tuple[Callable[[M], dict[str, Any]], list[str]]:
     """What is seen as a function of the model's arrays, and the names in order."""
     arrays, rest = eqx.partition(model, eqx.is_array)
-    program = jax.make_jaxpr(lambda arrays: call(_wrapped(eqx.combine(arrays, rest))))(arrays)
-    look = _Look(_axes(model))
+    program = jax.make_jaxpr(lambda arrays: call(marked(eqx.combine(arrays, rest))))(arrays)
+    look = _Look(unit_axes(model))
     order: list[str] = []
 
     def run(arrays: M) -> dict[str, Any]:
@@ -138,92 +165,10 @@ def _tap(found: Mapping[str, Any]) -> Tap:
     return Tap(values, float(found["deviation"]), **shares)
 
 
-def _unknown(name: str, known: Sequence[str]) -> ArgumentError:
+def unknown(name: str, known: Sequence[str]) -> ArgumentError:
+    """The error where there is no tap of a name."""
     shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
     return ArgumentError(f"there is no tap {name!r}{suggest(name, known)}", remedy=f"there are: {shown}")
-
-
-# ---------------------------------------------------------------------- modules that leave a mark
-
-
-@final
-class _Marked(eqx.Module):
-    """A module whose results leave a mark in the program under its name."""
-
-    module: Any
-    name: str = eqx.field(static=True)
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return _mark(self.module(*args, **options), self.name)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.module, name)
-        if name == "advance":  # what training calls instead: the results, and the module moved on
-            return lambda *args, **options: _mark(found(*args, **options), self.name)
-        return found
-
-    @property  # type: ignore[misc]  # nobody writes it
-    def __class__(self) -> Any:
-        """That of the module: a function that asks for one takes what stands for it."""
-        return type(self.module)
-
-
-def _mark(result: Any, name: str) -> Any:
-    """The result with its first array marked."""
-
-    def identity(value: Array) -> Array:
-        return value
-
-    identity.__name__ = _MARK + name
-    mark = jax.custom_jvp(jax.jit(identity))
-    # Where a model differentiates its own modules, values are marked and tangents pass.
-    mark.defjvp(lambda values, tangents: (mark(*values), tangents[0]))
-    leaves, structure = jax.tree.flatten(result)
-    for number, leaf in enumerate(leaves):
-        if eqx.is_inexact_array(leaf):
-            leaves[number] = mark(leaf)
-            break
-    return jax.tree.unflatten(structure, leaves)
-
-
-def _wrapped(model: Any, before: str = "") -> Any:
-    """A model whose modules are marked, those inside of others too."""
-
-    def wrap(path: Any, node: Any) -> Any:
-        if not _is_module(node):
-            return node
-        name = before + _name(path)
-        return _Marked(_wrapped(node, f"{name}."), name)
-
-    return jax.tree_util.tree_map_with_path(
-        wrap, model, is_leaf=lambda node: node is not model and _is_module(node)
-    )
-
-
-def _is_module(node: Any) -> bool:
-    return isinstance(node, eqx.Module) and callable(node) and any(map(eqx.is_array, jax.tree.leaves(node)))
-
-
-def _name(path: Any) -> str:
-    parts = [str(getattr(part, "name", getattr(part, "idx", getattr(part, "key", part)))) for part in path]
-    return ".".join(parts)
-
-
-def _axes(model: Any, before: str = "") -> dict[str, int]:
-    """For every module by name, the axis of its units: the last, or the first of an example for those of Equinox."""
-    found: dict[str, int] = {}
-    pairs = jax.tree_util.tree_leaves_with_path(
-        model, is_leaf=lambda node: node is not model and _is_module(node)
-    )
-    for path, node in pairs:
-        if _is_module(node):
-            name = before + _name(path)
-            found[name] = 1 if isinstance(node, _CHANNELS_FIRST) else -1
-            found |= _axes(node, f"{name}.")
-    return found
-
-
-# ---------------------------------------------------------------------- the program, run with its taps
 
 
 @final
@@ -239,8 +184,8 @@ class _Seen:
 class _Look:
     """A run through a program that keeps what it sees; `origin` is the module a value comes straight from."""
 
-    def __init__(self, axes: Mapping[str, int]) -> None:
-        self.modules = axes
+    def __init__(self, axes: Mapping[str, int], shifts: Mapping[str, Array] | None = None) -> None:
+        self.modules, self.shifts = axes, shifts or {}
 
     def program(
         self, program: Any, given: Sequence[Any], origins: Sequence[str | None]
@@ -265,32 +210,26 @@ class _Look:
         self, equation: Any, inputs: list[Any], sources: list[str | None]
     ) -> tuple[list[Any], list[str | None], dict[str, _Seen]]:
         inner, called = body(equation), label(equation)
-        marked = str(equation.params.get("name", ""))
-        if marked.startswith(_MARK):
-            name = marked.removeprefix(_MARK)
-            return inputs, [name], {name: _Seen(inputs[0], {"deviation": _deviation(inputs[0])})}
+        mark = str(equation.params.get("name", ""))
+        if mark.startswith(MARK):
+            name = mark.removeprefix(MARK)
+            value = self._shifted(name, inputs[0])
+            return [value], [name], {name: _Seen(value, {"deviation": _deviation(value)})}
         kind = _nonlinearity(equation, called)
         source = next((one for one in sources if one), None)
         if kind and source:
-            out = self._apply(equation, inputs)
-            return (
-                out,
-                [None] * len(out),
-                {f"{source}.{kind}": self._bent(equation, inputs, sources, out[0], kind, source)},
-            )
+            name = f"{source}.{kind}"
+            out = [self._shifted(name, applied(equation, inputs)[0])]
+            return out, [None], {name: self._bent(equation, inputs, sources, out[0], kind, source)}
         if equation.primitive.name == "scan":
             return self._loop(equation, inputs, sources)
         if inner is not None:
             return self.program(inner, inputs, sources)
-        return self._apply(equation, inputs), [_passed_on(equation, sources)] * len(equation.outvars), {}
+        return applied(equation, inputs), [_passed_on(equation, sources)] * len(equation.outvars), {}
 
-    def _apply(self, equation: Any, inputs: list[Any]) -> list[Any]:
-        names = list(dict.fromkeys(atom for atom in equation.invars if not is_literal(atom)))
-        known = {
-            atom: value for atom, value in zip(equation.invars, inputs, strict=True) if not is_literal(atom)
-        }
-        alone = program_of((), (), names, equation.outvars, [equation])
-        return list(jaxpr_as_fun(alone)(*(known[name] for name in names)))
+    def _shifted(self, name: str, value: Array) -> Array:
+        """A value with what is added to it under its name, which goes on in its stead."""
+        return value + self.shifts[name] if name in self.shifts else value
 
     def _bent(
         self, equation: Any, inputs: list[Any], sources: list[str | None], out: Array, kind: str, source: str
@@ -299,7 +238,7 @@ class _Look:
         moving = next(number for number, one in enumerate(sources) if one)
 
         def alone(x: Array) -> Array:
-            return self._apply(equation, [x if number == moving else y for number, y in enumerate(inputs)])[0]
+            return applied(equation, [x if number == moving else y for number, y in enumerate(inputs)])[0]
 
         x = inputs[moving]
         _, slope = jax.jvp(alone, (x,), (jnp.ones_like(x),))
@@ -382,4 +321,4 @@ def _fresh(name: str, taken: Mapping[str, Any]) -> str:
     return fresh
 
 
-__all__ = ["Tap", "names", "nonlinearity_after", "observer"]
+__all__ = ["Tap", "names", "nonlinearity_after", "observer", "sensitivity", "unknown"]

@@ -14,6 +14,7 @@ import numpy as np
 
 from chainrule.core import random
 from chainrule.data.dataset import Data
+from chainrule.data.domains import training_split
 from chainrule.models.protocol import Model
 from chainrule.train import TrainConfig
 from chainrule.train.evaluation import mean_loss
@@ -54,7 +55,7 @@ def train(
     config = TrainConfig.parse(steps=steps, **settings)
     rate, momentum = schedule(config.schedule, steps), momentum_cycle(config.schedule, steps)
     stepper = Stepper(
-        model, config, data.train, rate, resident=True, most=every, momentum=momentum, total=steps
+        model, config, training_split(data), rate, resident=True, most=every, momentum=momentum, total=steps
     )
     state = initial_state(model, config)
     stepper.compile(state)
@@ -87,7 +88,7 @@ def train_seeds(
     """`train` of `build(seed)` for several seeds in one compiled program; seconds are those of all together."""
     configs = [TrainConfig.parse(steps=steps, **{**settings, "seed": seed}) for seed in seeds]
     starts = [build(seed) for seed in seeds]
-    stepper = SeedStepper(starts, seeds, configs[0], data.train, steps=steps, most=every)
+    stepper = SeedStepper(starts, seeds, configs[0], training_split(data), steps=steps, most=every)
     states = stepper.start()
     logs = [_TrainingLog(data, config, start) for config, start in zip(configs, starts, strict=True)]
     done, total = 0, 0.0

@@ -19,7 +19,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines
 from chainrule.core.types import Array, Scalar
 from chainrule.data.batches import Batch
-from chainrule.explain.methods import layer_activations
+from chainrule.models import layer_activations
 from chainrule.models.protocol import Model
 
 _HEALTHY = 1.3

@@ -9,7 +9,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from chainrule.core.errors import CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.explain.discovery import configured, module_of, names_in
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.train import Run
@@ -57,6 +57,8 @@ def examine(name: str, run: Run, **settings: Any) -> Outcome:
             f"{name} does not apply to {run.id}: it needs {probe.needs}",
             remedy=f"what applies: chainrule probe {handle(run.path)}",
         )
+    if settings.get("text") and probe.also_without_text and not probe.reads_text(run.schema):
+        raise ArgumentError(f"text: {run.id} reads no text", remedy="leave it out, or probe a model of text")
     return probe.examine(run, run.data, configure(name, **settings))
 
 

@@ -1,323 +1,333 @@
-"""Adversarial robustness: accuracy and confidence when every pixel may change a little in the worst direction.
+"""Adversarial robustness: accuracy and confidence when every number of an example may change a little.
 
-Changes are in the raw units of the images, and the attacks differentiate through the scaling stored with the run.
-With other runs of the same data, a matrix shows how well examples made against one of them fool the next.
+Changes are in the raw units of the data, and the attacks differentiate through the scaling stored with the run. Noise
+and an attack by queries alone stand beside those by gradients, so that masked gradients are noticed. With other runs of
+the same data, a matrix shows how well examples made against one of them fool the next.
 """
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, final
+from typing import Annotated, Any, Literal, final
 
-import equinox as eqx
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pydantic
 from pydantic import Field
 
-from chainrule.core import random
-from chainrule.core.errors import ArgumentError, suggest
+from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import short_number
-from chainrule.core.pictures import Heatmap, Images, Lines, Table
-from chainrule.core.types import Array
+from chainrule.core.pictures import Heatmap, Lines, Picture, Table
+from chainrule.core.settings import Quotient
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
-from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.attacks import loss_of_raw
+from chainrule.explain.methods.attacks import AutomaticSteps, Iterated, smallest_radii
+from chainrule.explain.methods.input_groups import groups_of
 from chainrule.explain.methods.other_runs import beside
-from chainrule.explain.protocol import NonNegative, Outcome, Probe, Settings, Share
+from chainrule.explain.methods.robustness import Robustness, attacks_of, examined, transferred
+from chainrule.explain.methods.robustness.alarms import BLACK_BOX, MANY_STEPS, OWN_STEPS, SUSPECTED, slack
+from chainrule.explain.methods.robustness.pictures import before_and_after, decision_map, histogram
+from chainrule.explain.methods.robustness.report import STARTS
+from chainrule.explain.methods.robustness.threat import Threat, entry_noun, threat_of
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanPredict, Model
-from chainrule.nn.attacks import Bounds, check_radius, climb
+from chainrule.nn.attacks import check_radius
 from chainrule.train import Run
-
-SHOWN = 6
-"""Images of the sheet."""
-AT_ONCE = 100
-"""Images that are attacked together."""
 
 
 @final
 class AttackSettings(Settings):
     """What is tried."""
 
-    eps: tuple[NonNegative, ...] = Field(
+    eps: tuple[Annotated[Quotient, Field(ge=0)], ...] = Field(
         (),
-        description="how far a pixel may move, in raw units: 0 to 255 for 8-bit images, else 0 to 1; with norm=2 the "
-        "length of the whole change. Empty: as shares says",
+        description="how far a number may move, in raw units: 0 to 255 for 8-bit images, else 0 to 1, those of the "
+        "columns for tables; with norm=2 the length of the whole change. Fractions such as 8/255 are shares of the "
+        "range. Empty: as shares says",
     )
-    shares: tuple[Share, ...] = Field(
+    shares: tuple[Annotated[Quotient, Field(ge=0, le=1)], ...] = Field(
         (0.0, 0.01, 0.02, 0.05, 0.1, 0.2),
         min_length=1,
-        description="the same as shares of the range from darkest to brightest; with norm=2 of the root mean square "
-        "change of a pixel",
+        description="the same as shares of the range, such as 8/255: of pixels, or of each column of the training "
+        "examples; with norm=2 of the root mean square change",
     )
     norm: Literal["inf", "2"] = Field(
         "inf",
-        description="what is bounded: the change of every pixel (inf), or the length of the whole change",
+        description="what is bounded: the change of every number (inf), or the length of the whole change",
     )
     target: str = Field(
-        "", description="the class that attacked images shall be taken for; empty: any but their own"
+        "", description="the class that attacked examples shall be taken for; empty: any but their own"
     )
-    examples: int = Field(500, ge=1, description="test images that are attacked")
-    steps: int = Field(20, ge=1, description="steps of the iterated attack")
+    examples: int = Field(200, ge=1, description="test examples that are attacked")
+    steps: int = Field(40, ge=1, le=10_000, description="steps of the iterated attack")
     step: float | None = Field(
-        None, gt=0, description="length of its steps, in raw units; none: 2.5 eps / steps"
+        None, gt=0, description="length of its steps, in units of eps; none: 2.5 eps / steps"
     )
     random_start: bool = Field(True, description="whether it begins at a random point of what is allowed")
+    momentum: float = Field(0.0, ge=0, lt=1, description="share of earlier gradients that its steps keep")
+    restarts: int = Field(1, ge=1, le=1000, description="starts, of which every example keeps the worst")
+    loss: Literal["cross-entropy", "margin"] = Field(
+        "cross-entropy", description="what steps drive up; margin: how far another class is ahead"
+    )
+    automatic: int = Field(
+        0, ge=0, le=10_000, description="steps of an attack that finds their length by itself; 0: none"
+    )
+    queries: int = Field(
+        300, ge=0, le=1_000_000, description="queries of the attack without gradients (squares); 0: none"
+    )
+    smallest: int = Field(
+        50, ge=0, description="test examples of which the smallest eps that is enough is sought; 0: none"
+    )
     others: tuple[str, ...] = Field(
         (),
         description="other runs of the same data, their names beside this one or their folders: how well examples made "
         "against each fool the others, at the largest change",
     )
+    seed: int = Field(0, ge=0, lt=2**32, description="decides random starts, noise and squares")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _fractions_are_shares(cls, given: Any) -> Any:
+        """The literature writes 8/255 for images between 0 and 1, whatever the units of the files are."""
+        eps = given.get("eps") if isinstance(given, dict) else None
+        sizes = [eps] if isinstance(eps, str) else list(eps) if isinstance(eps, list | tuple) else []
+        written = [isinstance(size, str) and "/" in size for size in sizes]
+        if not any(written):
+            return given
+        if not all(written) or "shares" in given:
+            raise ValueError("fractions are shares of the range: give all of them so, or none")
+        return {**given, "eps": (), "shares": tuple(sizes)}
 
     @pydantic.field_validator("shares")
     @classmethod
     def _one_unit(cls, shares: tuple[float, ...], info: Any) -> tuple[float, ...]:
         if info.data.get("eps") and shares != cls.model_fields["shares"].default:
-            raise ValueError("eps says already how far a pixel may move; give one of the two")
+            raise ValueError("eps says already how far a number may move; give one of the two")
         return shares
 
-
-class _Threat(NamedTuple):
-    """What an attacker may do; `eps` and `size` are arrays, the rest is fixed in the compiled program."""
-
-    eps: Array
-    size: Array
-    steps: int
-    norm: str
-    targeted: bool
-    bounds: Bounds
-    random_start: bool
-
-
-class _Images(NamedTuple):
-    """Raw images, the classes that attacks are about (their own, or the target) and their own classes."""
-
-    raw: np.ndarray
-    aim: np.ndarray
-    y: np.ndarray
-
-
-@final
-class _Victim:
-    """What is attacked: compiled functions of raw images."""
-
-    def __init__(self, run: Run) -> None:
-        self.model: Any = run.model  # a classifier, see `_applies`
-        scaling = run.scaling
-
-        def climbed(model: Any, raw: Array, aim: Array, threat: _Threat, key: Array) -> Array:
-            return climb(
-                *(loss_of_raw(model, scaling, aim), raw, threat.eps),
-                -threat.size if threat.targeted else threat.size,
-                threat.steps,
-                norm=threat.norm,
-                key=key if threat.random_start else None,
-                bounds=threat.bounds,
-            )
-
-        self._climbed = eqx.filter_jit(climbed)
-        self._predicted = eqx.filter_jit(lambda model, raw: model.predict(scaling.apply(raw)))
-
-    def attacked(self, images: _Images, threat: _Threat) -> np.ndarray:
-        """Raw images after the attack."""
-
-        def some(raw: np.ndarray, aim: np.ndarray, number: int) -> Array:
-            key = random.at(random.key(0, "attack"), number)
-            return self._climbed(self.model, jnp.asarray(raw), jnp.asarray(aim), threat, key)
-
-        return _in_parts(some, images.raw, images.aim)
-
-    def probabilities(self, raw: np.ndarray) -> np.ndarray:
-        """Of the classes of raw images."""
-        return _in_parts(lambda raw, number: self._predicted(self.model, jnp.asarray(raw)), raw)
+    @pydantic.field_validator("restarts")
+    @classmethod
+    def _different_starts(cls, restarts: int, info: Any) -> int:
+        if restarts > 1 and not info.data.get("random_start", True):
+            raise ValueError("with random_start=false all starts are the same; leave one of the two out")
+        return restarts
 
 
 def examine(run: Run, data: Data, settings: AttackSettings) -> Outcome:
-    """Accuracy and confidence against the size of the change, by one step and by many."""
-    schema = run.schema
-    bounds = kinds.of(schema).raw_range(schema)
-    assert bounds is not None, "images have a range"
-    images = _chosen(data, run.scaling, schema, settings)
-    entries = schema.dimensions if settings.norm == "2" else 1
-    unit = (bounds[1] - bounds[0]) * math.sqrt(entries)
-    sizes = settings.eps or tuple(share * unit for share in settings.shares)
+    """Accuracy and confidence against the size of the change, by attacks of every kind."""
+    threat = threat_of(run, data, settings.examples, settings.target, settings.norm, bool(settings.eps))
+    sizes = settings.eps or tuple(share * threat.most for share in settings.shares)
+    sizes = tuple(sorted({0.0, *sizes}))  # what was right before is part of every answer
     for eps in sizes:
-        check_radius("attack", eps, bounds, entries)
-    victim = _Victim(run)
-    rows, attacked = [], images.raw
-    for eps in sizes:
-        one, many = (
-            victim.attacked(images, _threat(settings, eps, bounds, steps=n)) for n in (1, settings.steps)
-        )
-        attacked = many
-        rows.append([eps / unit, eps, *_measure(victim, images, one), *_measure(victim, images, many)])
-    numbers = np.array(rows, dtype=np.float64)
-    measures = ["accuracy", "confidence", *(["taken for the target"] if settings.target else [])]
-    columns = ["change", "eps", *(f"{m}, {how}" for how in ("one step", "many steps") for m in measures)]
-    named = {label: numbers[:, i].tolist() for i, label in enumerate(columns)}
-    transfer = _transfer(run, images, settings, sizes[-1], bounds) if settings.others else Outcome([])
+        check_radius("attack", eps, threat.aim.bounds, run.schema.shape, settings.norm)
+    tried = attacks_of(
+        *(
+            settings.norm,
+            settings.steps,
+            settings.loss,
+            settings.momentum,
+            settings.restarts,
+            settings.queries,
+        ),
+        step=settings.step,
+        random_start=settings.random_start,
+    )
+    if settings.automatic:
+        tried[OWN_STEPS] = AutomaticSteps(settings.norm, steps=settings.automatic)
+    key, targeted = jax.random.key(settings.seed), bool(settings.target)
+    report = examined(threat.aim, sizes, tried, key, targeted=targeted, own=threat.y)
+    named = _named(report, threat)
+    columns = list(named)
+    rows = np.array([named[column] for column in columns]).T
+    further = [_smallest(threat, settings, key), _transfer(run, threat, settings, sizes[-1], key)]
+    pictures = [_curves(named, settings, threat, report.count), *_examples(run, threat, settings, report)]
+    unlimited = {} if report.unlimited is None else {"accuracy, every change": report.unlimited}
     return Outcome(
-        [*_findings(named, settings, bounds, len(images.y)), *transfer.findings],
         [
-            _curves(named, settings, bounds, len(images.y)),
-            _sheet(victim, images, attacked, bounds, schema, sizes[-1], settings),
-            *transfer.pictures,
+            *_findings(named, settings, threat, report, run.schema),
+            *_words(data),
+            *threat.said,
+            *(line for part in further for line in part.findings),
         ],
-        Table("attack-table", "Under attack", columns, numbers.tolist()),
-        {**named, "range": list(bounds), **transfer.numbers},
+        [*pictures, *(picture for part in further for picture in part.pictures)],
+        Table("attack-table", "Under attack", columns, rows.tolist()),
+        {
+            **named,
+            **unlimited,
+            "range": [threat.low, threat.high],
+            "alarms": list(report.alarms),
+            **{name: value for part in further for name, value in part.numbers.items()},
+        },
     )
 
 
-def _chosen(data: Data, scaling: Scaling, schema: Schema, settings: AttackSettings) -> _Images:
-    """The first test images in raw units; with a target, those of other classes."""
-    part = data.examples("test")
-    y = np.asarray(part.y)
-    which = np.arange(len(y))
-    target = None
-    if settings.target:
-        if settings.target not in schema.classes:
-            raise ArgumentError(
-                f"target={settings.target}: no class has this name{suggest(settings.target, schema.classes)}",
-                remedy=f"classes: {', '.join(schema.classes[:10])}{', ...' if len(schema.classes) > 10 else ''}",
-            )
-        target = schema.classes.index(settings.target)
-        which = which[y != target]
-        if not len(which):
-            raise ArgumentError(f"target={settings.target}: every test image is of this class already")
-    which = which[: settings.examples]
-    raw = np.asarray(scaling.inverse(np.asarray(part.batch(which).x)), np.float32)
-    own = y[which]
-    return _Images(raw, own if target is None else np.full_like(own, target), own)
+def _examples(run: Run, threat: Threat, settings: AttackSettings, report: Robustness) -> list[Picture]:
+    """What becomes of examples at the largest change, and in the plane how they get there."""
+    eps, worst = float(report.eps[-1]), np.asarray(report.worst)
+    caption = f"{settings.steps} steps, eps = {short_number(eps)}, {threat.words}."
+    raw = (threat.raw(threat.aim.x), threat.raw(worst))
+    found = [before_and_after(threat.aim, worst, threat.y, run.schema, raw, caption)]
+    if kinds.of(run.schema).is_plane(run.schema) and not settings.target:
+        steps = min(settings.steps, 10)
+        found.append(decision_map(threat.aim, threat.y, run.schema, eps, steps, settings.norm, settings.loss))
+    return found
 
 
-def _threat(settings: AttackSettings, eps: float, bounds: Bounds, *, steps: int) -> _Threat:
-    """Several steps as the settings say; a single one has the whole length and starts at the image itself."""
-    many = steps > 1
-    size = (settings.step or 2.5 * eps / steps) if many else eps
-    return _Threat(
-        *(jnp.float32(eps), jnp.float32(size), steps, settings.norm, bool(settings.target), bounds),
-        random_start=many and settings.random_start,
-    )
-
-
-def _in_parts(f: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
-    """What a function gives for a few examples at a time, all parts of one size, so that it is compiled once."""
-    count = len(arrays[0])
-    size = min(AT_ONCE, count)
-    parts = []
-    for number, first in enumerate(range(0, count, size)):
-        index = np.arange(first, first + size) % count  # the last part begins again
-        parts.append(np.asarray(f(*(a[index] for a in arrays), number)))
-    return np.concatenate(parts)[:count]
-
-
-def _measure(victim: _Victim, images: _Images, raw: np.ndarray) -> list[float]:
-    """Accuracy, confidence and, where there is a target, how often it is predicted."""
-    p = victim.probabilities(raw)
-    predicted = p.argmax(axis=-1)
-    found = [float((predicted == images.y).mean()), float(p.max(axis=-1).mean())]
-    targeted = bool((images.aim != images.y).any())
-    return [*found, float((predicted == images.aim).mean())] if targeted else found
+def _named(report: Robustness, threat: Threat) -> dict[str, list[float]]:
+    """Every curve by name."""
+    found = {"change": (report.eps / threat.most).tolist(), "eps": report.eps.tolist()}
+    measures = {
+        "accuracy": report.accuracy,
+        "confidence": report.confidence,
+        "taken for the target": report.hits,
+    }
+    for attack in report.accuracy:
+        for measure, curves in measures.items():
+            if attack in curves:
+                found[f"{measure}, {attack}"] = curves[attack].tolist()
+    return found
 
 
 def _findings(
-    named: dict[str, list[float]], settings: AttackSettings, bounds: Bounds, count: int
+    named: dict[str, list[float]],
+    settings: AttackSettings,
+    threat: Threat,
+    report: Robustness,
+    schema: Schema,
 ) -> list[str]:
     eps, least = named["eps"][-1], named["eps"][0]
-    share = f"{named['change'][-1]:.1%} of the range"
+    share, noun = f"{named['change'][-1]:.1%} of the range", entry_noun(schema)
     what = (
-        f"every pixel moves by at most {short_number(eps)} ({share})"
+        f"every {noun} moves by at most {share} of its column"
+        if settings.norm == "inf" and threat.unit.ndim
+        else f"every {noun} moves by at most {short_number(eps)} ({share})"
         if settings.norm == "inf"
         else f"the whole change has at most length {short_number(eps)} (root mean square {share})"
     )
-    before = f"{named['accuracy, one step'][0]:.1%} (eps {short_number(least)})"
+    after = {name: values[-1] for name, values in report.accuracy.items()}
+    listed = {name: f"{value:.1%} after {_in_words(name, settings)}" for name, value in after.items()}
     found = [
-        f"Raw pixels go from {bounds[0]:g} to {bounds[1]:g}; with eps = {short_number(eps)} {what}.",
-        f"That takes accuracy on {count} test images from {before} to {named['accuracy, one step'][-1]:.1%} in one "
-        f"step and to {named['accuracy, many steps'][-1]:.1%} in {settings.steps}.",
+        *report.findings(),
+        f"Raw values go from {threat.low:g} to {threat.high:g}; with eps = {short_number(eps)} {what}.",
+        f"Accuracy on {report.count} test examples is {named['accuracy, one step'][0]:.1%} at eps "
+        f"{short_number(least)}; at eps {short_number(eps)} it is {', '.join(listed.values())}.",
         f"Confidence in what is then predicted: {named['confidence, one step'][-1]:.0%} after one step, "
         f"{named['confidence, many steps'][-1]:.0%} after {settings.steps}.",
     ]
+    if report.repeated:
+        found.append(
+            f"A single start looked too weak: many steps are the worst of {STARTS} random starts here."
+        )
+    if not report.alarms and not settings.target:
+        found.append("No sign of masked gradients: more steps, and gradients at all, do more damage.")
     if settings.target:
         one, many = (named[f"taken for the target, {how}"][-1] for how in ("one step", "many steps"))
         found.append(
             f"Taken for {settings.target}: {one:.1%} after one step, {many:.1%} after {settings.steps}."
         )
+    if settings.eps and schema.levels > 2 and 0 < max(settings.eps) < 1:
+        found.append(
+            f"eps = {short_number(max(settings.eps))} is less than one of {schema.levels} levels. For that share of "
+            f"the range say shares={short_number(max(settings.eps))}."
+        )
     return found
 
 
-def _curves(named: dict[str, list[float]], settings: AttackSettings, bounds: Bounds, count: int) -> Lines:
+def _words(data: Data) -> list[str]:
+    """What is to be said where columns of words were attacked like numbers."""
+    if data.reading is None or len(groups_of(data).single) == data.schema.dimensions:
+        return []
+    return [
+        "The marks of a column of words moved like numbers, to shares of several words: what rows of a table can be "
+        "changed to does less harm."
+    ]
+
+
+def _in_words(name: str, settings: AttackSettings) -> str:
+    words = {
+        MANY_STEPS: f"{settings.steps} steps",
+        BLACK_BOX: f"{settings.queries} queries without gradients",
+        OWN_STEPS: f"{settings.automatic} steps of their own length",
+    }
+    return words.get(name, name)
+
+
+def _curves(named: dict[str, list[float]], settings: AttackSettings, threat: Threat, count: int) -> Lines:
     about = f" towards {settings.target}" if settings.target else ""
-    unit = "most a pixel moves" if settings.norm == "inf" else "length of the change"
+    unit = "the most that a number moves" if settings.norm == "inf" else "the length of the change"
     x = np.array(named["eps"])
+    shown = ("accuracy", "taken for the target") if settings.target else ("accuracy",)
+    curves = {label: (x, np.array(v)) for label, v in named.items() if label.startswith(shown)}
+    curves |= {"confidence, many steps": (x, np.array(named["confidence, many steps"]))}
     return Lines(
         "attack",
-        f"Accuracy and confidence under attack{about}",
-        f"eps: {unit}, raw units ({bounds[0]:g} to {bounds[1]:g})",
+        f"Accuracy under attack{about}",
+        f"eps, {threat.words}",
         "share",
-        {label: (x, np.array(values)) for label, values in named.items() if label not in ("change", "eps")},
-        caption=f"{count} test images; many steps: {settings.steps}, each projected back onto the allowed change.",
+        curves,
+        caption=f"eps is {unit}. {count} test examples; many steps: {settings.steps}, each projected back onto the "
+        "allowed change"
+        + (f"; black box: {settings.queries} queries, no gradient." if settings.queries else "."),
     )
 
 
-def _sheet(
-    victim: _Victim,
-    images: _Images,
-    attacked: np.ndarray,
-    bounds: Bounds,
-    schema: Schema,
-    eps: float,
-    settings: AttackSettings,
-) -> Images:
-    """Clean images, what was added, and what came of it; first those that were right before and are wrong after."""
-    before, after = (victim.probabilities(raw) for raw in (images.raw, attacked))
-    right = before.argmax(axis=-1) == images.y
-    fooled = right & (after.argmax(axis=-1) != images.y)
-    chosen = np.argsort(~fooled, kind="stable")[:SHOWN]
-    span = bounds[1] - bounds[0]
-    clean, wrong = (_shown((raw[chosen] - bounds[0]) / span) for raw in (images.raw, attacked))
-    change = wrong - clean
-    times = 0.5 / max(float(np.abs(change).max()), 1e-9)
-    names = [[f"{schema.classes[p[i].argmax()]} {p[i].max():.0%}" for i in chosen] for p in (before, after)]
-    return Images(
-        "attack-images",
-        "Clean, change, attacked",
-        np.clip(np.concatenate([clean, change * times + 0.5, wrong]), 0, 1),
-        [*names[0], *[""] * len(chosen), *names[1]],
-        columns=len(chosen),
-        aligned=True,
-        caption="Rows: the image and its prediction; the change (grey: none; "
-        f"enlarged {short_number(times)} times); the sum of both and its prediction. {settings.steps} steps, eps = "
-        f"{short_number(eps)} of raw pixels from {bounds[0]:g} to {bounds[1]:g}.",
+def _smallest(threat: Threat, settings: AttackSettings, key: Any) -> Outcome:
+    """How little is enough, example by example."""
+    if not settings.smallest:
+        return Outcome([])
+    few = threat.aim._replace(x=threat.aim.x[: settings.smallest], y=threat.aim.y[: settings.smallest])
+    attack = Iterated(settings.norm, "margin", min(settings.steps, 20), restarts=settings.restarts)
+    found = smallest_radii(few, attack, threat.most, key, rounds=10, targeted=bool(settings.target))
+    eps = np.asarray(found.eps, np.float64)
+    reached = eps[np.isfinite(eps)]
+    never = len(eps) - len(reached)
+    words = f"; no change at all is enough for {never}" if never else ""
+    lines = [f"No change is enough for any of {never} examples."]
+    if len(reached):
+        low, middle, high = np.quantile(reached, [0.1, 0.5, 0.9])
+        lines = [
+            f"The smallest eps that is enough: {short_number(middle)} for half of {len(eps)} examples, from "
+            f"{short_number(low)} to {short_number(high)} for eight of ten{words}."
+        ]
+    return Outcome(
+        lines,
+        [histogram(found, threat.most, threat.words)],
+        None,
+        {"smallest eps": {"eps": reached.tolist(), "never": never}},
     )
 
 
-def _shown(images: np.ndarray) -> np.ndarray:
-    """Images in grey or colour; of other channels the mean."""
-    return images if images.shape[-1] in (1, 3) else images.mean(axis=-1, keepdims=True)
-
-
-def _transfer(run: Run, images: _Images, settings: AttackSettings, eps: float, bounds: Bounds) -> Outcome:
-    """Accuracy of every run on examples made against every run, and on the images as they are."""
+def _transfer(run: Run, threat: Threat, settings: AttackSettings, eps: float, key: Any) -> Outcome:
+    """Accuracy of every run on examples made against every run, and on the examples as they are."""
+    if not settings.others:
+        return Outcome([])
     runs = [run, *(beside(run, name) for name in settings.others)]
     for other in runs[1:]:
         _check_alike(run, other)
-    victims = [_Victim(one) for one in runs]
-    threat = _threat(settings, eps, bounds, steps=settings.steps)
-    made = [images.raw, *(victim.attacked(images, threat) for victim in victims)]
-    matrix = np.array([[_measure(victim, images, raw)[0] for victim in victims] for raw in made])
+    attack = Iterated(
+        *(settings.norm, settings.loss, settings.steps, settings.step, settings.momentum),
+        *(settings.restarts, settings.random_start),
+    )
+    aims = [threat.aimed_at(one) for one in runs]
+    found = transferred(aims, attack, eps, key, threat.y, targeted=bool(settings.target))
     names = [one.id for one in runs]
     away = ~np.eye(len(runs), dtype=bool)
-    worst = np.where(away, matrix[1:] - matrix[:1], np.inf)
+    worst = np.where(away, found.accuracy - found.clean[None], np.inf)
     source, judge = np.unravel_index(worst.argmin(), worst.shape)
+    lines = [
+        f"Transfer at eps = {short_number(eps)}: examples made without a look at the judging network leave "
+        f"{found.accuracy[away].mean():.1%} accuracy on average, those made against it "
+        f"{found.accuracy.diagonal().mean():.1%}; worst, {names[source]} against {names[judge]}: "
+        f"{found.clean[judge]:.1%} to {found.accuracy[source, judge]:.1%}."
+    ]
+    matrix = np.concatenate([found.clean[None], found.accuracy])
+    seen, unseen = found.accuracy[0, 0], found.accuracy[1:, 0].min()
+    if unseen < seen - slack(len(threat.y)) and not settings.target:
+        lines.append(
+            f"Examples made against another run fool {run.id} more than its own ({unseen:.1%} against {seen:.1%}): "
+            f"{SUSPECTED}."
+        )
     return Outcome(
-        [
-            f"Transfer at eps = {short_number(eps)}: examples made without a look at the judging network leave "
-            f"{matrix[1:][away].mean():.1%} accuracy on average, those made against it "
-            f"{matrix[1:].diagonal().mean():.1%}; worst, {names[source]} against {names[judge]}: "
-            f"{matrix[0, judge]:.1%} to {matrix[1:][source, judge]:.1%}."
-        ],
+        lines,
         [
             Heatmap(
                 "attack-transfer",
@@ -328,20 +338,26 @@ def _transfer(run: Run, images: _Images, settings: AttackSettings, eps: float, b
                 ["none (clean)", *names],
                 names,
                 numbers=True,
-                caption=f"{len(images.y)} test images, {settings.steps} steps, eps = {short_number(eps)} in raw units. "
-                "Off the diagonal the attacker has not seen the network that judges.",
+                caption=f"{len(threat.y)} test examples, {settings.steps} steps, eps = {short_number(eps)}, "
+                f"{threat.words}. Off the diagonal the attacker has not seen the network that judges.",
             )
         ],
         None,
-        {"transfer": {"runs": names, "clean": matrix[0].tolist(), "accuracy": matrix[1:].tolist()}},
+        {
+            "transfer": {
+                "runs": names,
+                "clean": found.clean.tolist(),
+                "accuracy": found.accuracy.tolist(),
+            }
+        },
     )
 
 
 def _check_alike(run: Run, other: Run) -> None:
-    """Examples can go from one run to the other: same images, same classes."""
+    """Examples can go from one run to the other: same examples, same classes."""
     facts: Sequence[tuple[str, Callable[[Schema], Any]]] = (
-        ("images", lambda schema: schema.shape),
-        ("levels of pixels", lambda schema: schema.levels),
+        ("examples", lambda schema: schema.shape),
+        ("levels", lambda schema: schema.levels),
         ("classes", lambda schema: schema.classes),
     )
     for what, of in facts:
@@ -353,16 +369,16 @@ def _check_alike(run: Run, other: Run) -> None:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, CanPredict) and kinds.of(schema).spatial and targets.of(schema).one_class
+    return isinstance(model, CanPredict) and targets.of(schema).one_class and not kinds.of(schema).has_tokens
 
 
 probe = Probe(
-    "Accuracy and confidence when every pixel may move a little (FGSM and PGD), also towards a class or between runs.",
-    "a classifier of images",
+    "Accuracy when every number may move a little: noise, FGSM, PGD, queries alone; with alarms, also between runs.",
+    "a classifier of images, points, sequences or rows of a table",
     _applies,
     examine,
     AttackSettings,
-    toy={"shares": (0.0, 0.1), "examples": 10, "steps": 2},
+    toy={"shares": (0.0, 0.1), "examples": 10, "steps": 2, "queries": 2, "smallest": 2},
 )
 
 __all__ = ["AttackSettings", "examine", "probe"]

@@ -1,7 +1,7 @@
 """Activation maximisation: images that excite a class or a channel most within the range of the data."""
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, final
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, final
 
 import equinox as eqx
 import jax
@@ -17,9 +17,9 @@ from chainrule.core.types import Array, Float
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.activation_maximisation import Ascent, climb
-from chainrule.explain.methods.features import feature_maps, layer_number
-from chainrule.explain.methods.saliency import rank_correlation, shuffled, verdict
+from chainrule.explain.methods.activation_maximisation import Ascent, dreamer
+from chainrule.explain.methods.feature_maps import feature_maps, layer_number
+from chainrule.explain.methods.quality.randomisation import rank_correlation, shuffled, verdict
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasLogits, Model
 from chainrule.train import Run
@@ -28,8 +28,6 @@ ROW = 10
 """Most targets side by side."""
 WIDE = 900
 """Room for them, in the pixels of a drawn sheet."""
-NOISE = 0.1
-"""How far the random starts lie around the mean image, as a share of the range."""
 
 
 @final
@@ -44,15 +42,20 @@ class DreamsSettings(Settings):
     channels: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         (), description="channels of that layer; empty: the eight that training images excite most"
     )
-    steps: int = Field(200, ge=1, description="steps of the ascent")
-    rate: float = Field(
-        0.05, gt=0, description="first step, as a share of the range from darkest to brightest"
-    )
+    steps: int = Field(512, ge=1, description="steps of Adam")
+    rate: float = Field(0.05, gt=0, description="learning rate of Adam")
     jitter: int | None = Field(
         None, ge=0, description="pixels the image may move before a step; none: an eighth of its shorter side"
     )
-    blur: float = Field(0.05, ge=0, le=1, description="share of the way to the blurred image after each step")
-    decay: float = Field(0.01, ge=0, le=1, description="share of the way back to the mean image")
+    scale: float = Field(0.1, ge=0, le=0.5, description="share it may be enlarged or shrunk by before a step")
+    l2: float = Field(1.0, ge=0, description="weight of the squared distance from the mean image")
+    variation: float = Field(
+        5.0, ge=0, description="weight of the squared differences of neighbouring pixels"
+    )
+    diversity: float = Field(0.0, ge=0, description="weight of the likeness of dreams from different starts")
+    parametrisation: Literal["fourier", "pixels"] = Field(
+        "fourier", description="what Adam moves: waves, the fine ones slowly, or pixels"
+    )
     starts: int = Field(
         3, ge=1, description="random images to begin with; the dream that ends highest is shown"
     )
@@ -70,7 +73,9 @@ def examine(run: Run, data: Data, settings: DreamsSettings) -> Outcome:
     targets = _targets(run.schema, excited, settings)
     names = [run.schema.classes[t] if layer is None else str(t) for t in targets]
     ascent = _ascent(run.schema, settings)
-    dreams = _dreamer(pool, targets, layer, ascent, settings)
+    dreams = dreamer(
+        lambda model, x: _units(model, x, layer), pool, targets, ascent, settings.starts, settings.seed
+    )
     own = dreams(model)
     keys = jax.random.split(random.key(settings.seed, "shuffled"), settings.draws)
     mixed = [dreams(shuffled(model, key)) for key in keys]
@@ -151,35 +156,10 @@ def _ascent(schema: Schema, settings: DreamsSettings) -> Ascent:
             f"jitter={jitter}: images are {side} pixels on their shorter side",
             remedy=f"choose 0 to {side - 1}",
         )
-    return Ascent(settings.steps, settings.rate, jitter, settings.blur, settings.decay)
-
-
-def _dreamer(
-    pool: Array, targets: np.ndarray, layer: int | None, ascent: Ascent, settings: DreamsSettings
-) -> Callable[[HasLogits], np.ndarray]:
-    """From a model to its dreams, (starts, targets, *shape); every model begins at the same images."""
-    low, high = (jnp.asarray(limit(pool, axis=(0, 1, 2))) for limit in (jnp.min, jnp.max))
-    unit = jnp.where(high > low, high - low, 1)
-    relative = (pool - low[None, None, None]) / unit[None, None, None]  # the ascent is in shares of the range
-    centre = relative.mean(axis=0)
-    limits = {"low": jnp.zeros_like(low), "high": ((high - low) / unit)}
-    wanted = jnp.asarray(targets)
-
-    @eqx.filter_jit
-    def one(model: HasLogits, start: Array, key: Array) -> Array:
-        def excitement(x: Float[Array, "batch height width channels"]) -> Float[Array, " batch"]:
-            found = _units(model, x * unit[None, None, None] + low[None, None, None], layer)
-            return jnp.take_along_axis(found, wanted[:, None], axis=1)[:, 0]
-
-        found = climb(excitement, start, key, ascent, **limits, centre=centre)
-        return found * unit[None, None, None] + low[None, None, None]
-
-    keys = jax.random.split(random.key(settings.seed, "dreams"), settings.starts)
-    shape = (len(targets), *pool.shape[1:])
-    starts = [(centre[None] + NOISE * jax.random.normal(key, shape, pool.dtype)).clip(0, 1) for key in keys]
-    return lambda model: np.stack(
-        [np.asarray(one(model, start, key)) for start, key in zip(starts, keys, strict=True)]
-    )
+    held = {
+        name: getattr(settings, name) for name in ("scale", "l2", "variation", "diversity", "parametrisation")
+    }
+    return Ascent(steps=settings.steps, rate=settings.rate, jitter=jitter, **held)
 
 
 def _units(model: HasLogits, x: Float[Array, "batch height width channels"], layer: int | None) -> Array:
@@ -282,8 +262,8 @@ def _sheet(
         aligned=True,
         caption=f"Rows: the training image that excites the {'class' if layer is None else 'channel'} most, the dream, "
         f"and the dream of a network with shuffled weights from the same start. Numbers: {what}, by the trained "
-        f"network in all rows. {ascent.steps} steps, jitter of {ascent.jitter} pixels, blur {ascent.blur:g}, decay "
-        f"{ascent.decay:g}; all images are in the range of the data and on one scale.",
+        f"network in all rows. {ascent.steps} steps, shifts of up to {ascent.jitter} pixels, scales within "
+        f"{ascent.scale:.0%}; all images are in the range of the data and on one scale.",
     )
 
 

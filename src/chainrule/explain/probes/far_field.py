@@ -2,7 +2,6 @@
 
 from typing import final
 
-import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
@@ -10,6 +9,7 @@ from chainrule.core.pictures import Lines
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.explain.methods.all_outputs import all_outputs
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
@@ -37,9 +37,9 @@ def examine(run: Run, data: Data, settings: FarFieldProbeSettings) -> Outcome:
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     t = np.geomspace(0.01, settings.factor, 80)
     points = middle[None, None, :] + radius * t[None, :, None].astype(np.float32) * directions[:, None, :]
-    said = np.asarray(model.predict(jnp.asarray(points.reshape(-1, *some.shape[1:]))))
+    said = all_outputs(model.predict, points.reshape(-1, *some.shape[1:]))
     confidence = said.max(axis=-1).reshape(settings.rays, len(t))
-    at_data = float(np.asarray(model.predict(jnp.asarray(some))).max(axis=-1).mean())
+    at_data = float(all_outputs(model.predict, some).max(axis=-1).mean())
     end = confidence[:, -1]
     return Outcome(
         [

@@ -17,11 +17,12 @@ from chainrule.core.types import Array
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.features import (
+from chainrule.explain.methods.feature_maps import feature_maps, layer_number
+from chainrule.explain.methods.image_tiles import as_tile, enlarged
+from chainrule.explain.methods.projections import (
     RULES,
-    as_tile,
-    feature_maps,
-    layer_number,
+    Excited,
+    most_excited,
     project,
     receptive_fields,
     seen_patch,
@@ -97,16 +98,7 @@ def examine(run: Run, data: Data, settings: FeaturesSettings) -> Outcome:
     )
 
 
-class _Excited(NamedTuple):
-    """Where a channel is most active in one image, and how much."""
-
-    image: int
-    row: int
-    column: int
-    activity: float
-
-
-def _exciting(layer: _Layer, settings: FeaturesSettings) -> dict[int, list[_Excited]]:
+def _exciting(layer: _Layer, settings: FeaturesSettings) -> dict[int, list[Excited]]:
     """By channel the images that excite it most, each at its most active position."""
     maps = np.asarray(layer.maps)
     peaks = maps.max(axis=(1, 2))
@@ -117,15 +109,8 @@ def _exciting(layer: _Layer, settings: FeaturesSettings) -> dict[int, list[_Exci
                 remedy=f"choose 0 to {maps.shape[-1] - 1}, or other layers=",
             )
     channels = settings.units or np.argsort(-peaks.mean(axis=0), kind="stable")[: settings.channels].tolist()
-    found = {}
-    for channel in channels:
-        best = np.argsort(-peaks[:, channel], kind="stable")[: max(settings.best, settings.patches)]
-        positions = [np.unravel_index(maps[i, ..., channel].argmax(), maps.shape[1:3]) for i in best]
-        found[channel] = [
-            _Excited(int(i), int(row), int(column), float(peaks[i, channel]))
-            for i, (row, column) in zip(best, positions, strict=True)
-        ]
-    return found
+    count = max(settings.best, settings.patches)
+    return {channel: most_excited(maps, channel, count) for channel in channels}
 
 
 def _network(model: Any) -> Any:
@@ -133,7 +118,7 @@ def _network(model: Any) -> Any:
 
 
 def _sheet(
-    network: Any, x: Array, layer: _Layer, found: dict[int, list[_Excited]], settings: FeaturesSettings
+    network: Any, x: Array, layer: _Layer, found: dict[int, list[Excited]], settings: FeaturesSettings
 ) -> Images:
     """Rows: a channel; columns: its best images, each with its projections, then the patches."""
     views = eqx.filter_jit(
@@ -158,13 +143,13 @@ def _sheet(
             tiles.append(as_tile(columns[0][i], signed=False))
             for view in columns[1:]:  # nothing lies beyond what the unit sees
                 seen = seen_patch(as_tile(view[i], signed=True), layer.field, one.row, one.column)
-                tiles.append(_enlarged(seen, size))
+                tiles.append(enlarged(seen, size))
             labels += ["" if i else f"unit {channel}", *("" if number else name for name in names)]
         for rank, one in enumerate(excited[: settings.patches], start=1):
             seen = seen_patch(
                 as_tile(np.asarray(x[one.image]), signed=False), layer.field, one.row, one.column
             )
-            tiles.append(_enlarged(seen, size))
+            tiles.append(enlarged(seen, size))
             labels.append("" if number else f"patch {rank}")
     width = " x ".join("all" if s.whole else str(s.width) for s in layer.field)
     count = len(next(iter(found.values()))[: settings.patches])
@@ -181,17 +166,6 @@ def _sheet(
         f"excite it most, one of an image: what the unit sees of it ({width} pixels, enlarged; grey lies beyond the "
         "edge).",
     )
-
-
-def _enlarged(patch: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
-    """A patch as large as it fits into an image of this size, every pixel a block, white around it."""
-    scale = min(n / m for n, m in zip(size, patch.shape[:2], strict=True))
-    sides = [max(1, min(n, round(m * scale))) for n, m in zip(size, patch.shape[:2], strict=True)]
-    rows, columns = (np.arange(n) * m // n for n, m in zip(sides, patch.shape[:2], strict=True))
-    out = np.ones((*size, patch.shape[2]), patch.dtype)
-    top, left = ((n - m) // 2 for n, m in zip(size, sides, strict=True))
-    out[top : top + sides[0], left : left + sides[1]] = patch[rows][:, columns]
-    return out
 
 
 def _filters(model: Model) -> list[Images]:

@@ -7,8 +7,9 @@ from chainrule.core.pictures import Lines, Scatter
 from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods import layer_activations
+from chainrule.explain.methods.all_outputs import all_outputs
 from chainrule.explain.protocol import NoSettings, Outcome, Probe
+from chainrule.models import layer_activations
 from chainrule.models.protocol import CanPredict, HasOutputs, Model
 from chainrule.train import Run
 
@@ -28,7 +29,7 @@ def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:
     flows = layer_activations.observe(model, lambda model: model.predict(jnp.asarray(x)))
     states = {name: np.asarray(flow.input).reshape(len(labels), -1) for name, flow in flows.items()}
     last = list(flows)[-1]
-    answer = model.logits(jnp.asarray(x)) if isinstance(model, HasOutputs) else flows[last].output
+    answer = all_outputs(model.logits, x) if isinstance(model, HasOutputs) else flows[last].output
     states["answer"] = np.asarray(answer).reshape(len(labels), -1)
     apart = {name: _neighbours(state, labels) for name, state in states.items()}
     names = list(states)

@@ -22,7 +22,7 @@ from chainrule.probability.samples import frechet_at_infinity, nearest
 from chainrule.train import Run
 from chainrule.train.generation.drawing import as_rows, can_be_judged, draw
 from chainrule.train.generation.features import Examples
-from chainrule.train.generation.measures import OF_REAL, Beside, beside_real, measure
+from chainrule.train.generation.measures import FEWEST, OF_REAL, Beside, beside_real, measure
 from chainrule.train.generation.real_examples import RealExamples, real_examples
 from chainrule.train.generation.words import alarms
 from chainrule.train.scores.samples import usual_count
@@ -37,7 +37,9 @@ class GenerationSettings(Settings):
     """The samples."""
 
     n: int | None = Field(
-        None, ge=20, description="samples; none: as many as there are held-out examples, 1000 at most"
+        None,
+        ge=FEWEST,
+        description="samples; none: as many as there are held-out examples, 20 at least and 1000 at most",
     )
     guidance: float | None = Field(None, ge=0, description="weight of guidance; none: the model's usual one")
     steps: int | None = Field(None, ge=1, description="steps of the sampler; none: the model's usual number")
@@ -51,7 +53,12 @@ def examine(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
     """Draw samples and hold them against training and held-out examples."""
     model, known = run.model, real_examples(data)
     assert isinstance(model, CanSample)
-    n = settings.n or usual_count(known)
+    if len(known.held_out) < 2:
+        raise ArgumentError(
+            f"probe generation: {data.name} holds out {len(known.held_out)} example, and one has no spread",
+            remedy="hold out more when training: data.split=0.6,0.2,0.2",
+        )
+    n = settings.n or max(FEWEST, usual_count(known))
     # Independent draws: classes in turn, or in other shares than the data's, would be another distribution.
     named = model.conditional and targets.of(run.schema).one_class
     labels = known.drawn_classes(n, settings.seed) if named else None
@@ -127,8 +134,10 @@ def _words(found: Mapping[str, Metric], count: int) -> list[str]:
             f"{value['modes_found']:.0f} modes {found['modes_found'].unit}; {100 * value['high_quality_share']:.1f} % "
             f"of the samples are that near to one (real {100 * value['high_quality_share' + OF_REAL]:.1f} %)."
         )
+    spread = value.get("kernel_distance_spread")  # of very few examples there are no subsets
+    over = "" if spread is None else f", over subsets ± {short_number(spread)}"
     said.append(
-        f"Kernel distance {both('kernel_distance')}, over subsets ± {short_number(value['kernel_distance_spread'])}; "
+        f"Kernel distance {both('kernel_distance')}{over}; "
         f"Sinkhorn divergence from held-out examples {both('sinkhorn_divergence')}; sliced distance "
         f"{both('sliced_distance')}."
     )

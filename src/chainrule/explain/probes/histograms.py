@@ -16,8 +16,9 @@ from chainrule.core.types import Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods import histograms, layer_activations, taps
+from chainrule.explain.methods import histograms, taps
 from chainrule.explain.protocol import Outcome, Probe, Settings
+from chainrule.models import layer_activations
 from chainrule.models.protocol import HasParts, Model, parts_of
 from chainrule.train import Run
 from chainrule.train.state import trainable

@@ -11,8 +11,8 @@ from chainrule.core.pictures import Bars, Lines, Table
 from chainrule.core.types import Array
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods import layer_activations
 from chainrule.explain.protocol import NoSettings, Outcome, Probe
+from chainrule.models import layer_activations
 from chainrule.models.protocol import HasParts, Model
 from chainrule.train import Run
 

@@ -15,16 +15,12 @@ from chainrule.core.types import Array, Float
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.features import as_tile, feature_maps, layer_number
-from chainrule.explain.methods.saliency import (
-    grad_cam,
-    gradient,
-    occlusion,
-    patches,
-    rank_correlation,
-    shuffled,
-    verdict,
-)
+from chainrule.explain.methods.feature_maps import feature_maps, layer_number
+from chainrule.explain.methods.gradients.grad_cam import grad_cam
+from chainrule.explain.methods.gradients.occlusion import occlusion, patches
+from chainrule.explain.methods.gradients.saliency import pixel_saliency
+from chainrule.explain.methods.image_tiles import alike_channels, as_tile
+from chainrule.explain.methods.quality.randomisation import rank_correlation, shuffled, verdict
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasLogits, Model
 from chainrule.train import Run
@@ -52,7 +48,7 @@ class SaliencySettings(Settings):
 def examine(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
     """Maps of some test images, the same of networks with shuffled weights, and how alike they are."""
     model: Any = run.model  # a classifier with logits, see `_applies`
-    part = data.examples("test")
+    part, said = data.held_out()
     batch = part.batch(np.arange(min(settings.examples, len(part))))
     x = jnp.asarray(batch.x)
     height, width = run.schema.shape[:2]
@@ -85,6 +81,7 @@ def examine(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
             f"{sure.mean():.1%} to {(sure - worst).mean():.1%} (mean of {len(x)} test images).",
             verdict("map", alike, blank, settings.draws * len(x)),
             *([] if layers else ["The network has no rectified feature maps, hence no Grad-CAM."]),
+            *said,
         ],
         pictures,
         _table(run.schema, np.asarray(batch.y), classes, sure, worst, alike),
@@ -105,7 +102,7 @@ def _explainer(
     @eqx.filter_jit
     def one(model: HasLogits, x: Array, classes: Array) -> tuple[dict[str, Array], Array]:
         lost, each = occlusion(model.predict, x, classes, fill, covers)
-        found = {"gradient": gradient(model.logits, x, classes), "occlusion": lost}
+        found = {"gradient": pixel_saliency(model.logits, x, classes), "occlusion": lost}
         if cam is not None:
             found["Grad-CAM"] = grad_cam(model, x, cam, classes)
         return found, each.max(axis=0)
@@ -137,7 +134,7 @@ def _sheet(
     return Images(
         "saliency",
         "Where the network looks",
-        _alike_channels(tiles),
+        alike_channels(tiles),
         labels,
         columns=1 + 2 * len(learned),
         aligned=True,
@@ -166,19 +163,13 @@ def _activity(
     return Images(
         "saliency-activity",
         f"Activity of layer {layer}",
-        _alike_channels(tiles),
+        alike_channels(tiles),
         labels,
         columns=1 + shown,
         aligned=True,
         caption=f"Each row: a test image and the {shown} channels of the layer ({maps.shape[1]} x {maps.shape[2]} "
         "positions) that it excites most on average, with their numbers.",
     )
-
-
-def _alike_channels(tiles: list[np.ndarray]) -> np.ndarray:
-    """All tiles grey, or all in colours where one is."""
-    most = max(tile.shape[-1] for tile in tiles)
-    return np.stack([np.broadcast_to(tile, (*tile.shape[:2], most)) for tile in tiles])
 
 
 def _table(

@@ -12,7 +12,7 @@ from chainrule.core.pictures import Lines
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.features import feature_maps
+from chainrule.explain.methods.feature_maps import feature_maps
 from chainrule.explain.methods.symmetry import equivariance, invariance
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanPredict, Model
@@ -30,7 +30,7 @@ class SymmetrySettings(Settings):
 def examine(run: Run, data: Data, settings: SymmetrySettings) -> Outcome:
     """Relative change of every feature map against its shifted self, and of the prediction against itself."""
     model: Any = run.model  # predicts, see `_applies`
-    part = data.examples("test")
+    part, said = data.held_out()
     x = jnp.asarray(part.batch(np.arange(min(settings.examples, len(part)))).x)
     shifts = np.arange(1, settings.most + 1)
     maps = eqx.filter_jit(lambda x: feature_maps(model.predict, x))
@@ -46,7 +46,8 @@ def examine(run: Run, data: Data, settings: SymmetrySettings) -> Outcome:
     return Outcome(
         [
             f"A shift by one pixel changes predictions by {change[0]:.1%} (relative to their size), one by "
-            f"{settings.most} by {change[-1]:.1%}."
+            f"{settings.most} by {change[-1]:.1%}.",
+            *said,
         ],
         [
             Lines(

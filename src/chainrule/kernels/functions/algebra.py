@@ -14,6 +14,8 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.kernels.kernel import ChecksPoints, Kernel, Points, accept
+from chainrule.kernels.positive import refuse_asymmetry
+from chainrule.kernels.precision import traced
 from chainrule.probability.distributions.parameters import floating, positive, require
 
 
@@ -100,8 +102,13 @@ class OnColumns(ChecksPoints):
     columns: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
+        given = np.atleast_1d(columns)
+        if not given.size or given.ndim > 1 or not np.issubdtype(given.dtype, np.integer):
+            raise ArgumentError(
+                f"OnColumns(columns={columns!r}): the numbers of one column or more are needed, each a whole number"
+            )
         self.kernel = kernel
-        self.columns = tuple(int(column) for column in np.atleast_1d(columns))
+        self.columns = tuple(int(column) for column in given)
 
     def _of(self, x: Array) -> Array:
         for column in self.columns:
@@ -156,6 +163,8 @@ class Precomputed(ChecksPoints):
         self.matrix = floating(matrix) if isinstance(matrix, jax.Array) else np.asarray(matrix, np.float64)
         if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
             raise ArgumentError(f"Precomputed(matrix): needs a square matrix, not shape {self.matrix.shape}")
+        if not traced(self.matrix):
+            refuse_asymmetry("Precomputed", "matrix", np.asarray(self.matrix))
 
     @property
     def _wanted(self) -> str:
@@ -187,9 +196,16 @@ class Precomputed(ChecksPoints):
         return jnp.asarray(self.matrix)[numbers, numbers]
 
 
-def as_kernel(value: Kernel | float) -> Kernel:
+def as_kernel(value: Any) -> Kernel:
     """A kernel as it is, a positive number as the constant kernel."""
-    return value if isinstance(value, Kernel) else Constant(value)
+    if isinstance(value, Kernel):
+        return value
+    if not isinstance(value, int | float | np.number | np.ndarray | jax.Array):
+        raise ArgumentError(
+            f"kernel: kernels are added to and multiplied with kernels and positive numbers, not a "
+            f"{type(value).__name__}"
+        )
+    return Constant(value)
 
 
 __all__ = [

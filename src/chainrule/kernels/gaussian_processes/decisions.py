@@ -38,22 +38,37 @@ def expected_improvement(mean: Any, variance: Any, best: Any) -> Float[np.ndarra
     >>> expected_improvement([0.0, 1.0], [1.0, 0.0], 0.0).round(4).tolist()
     [0.3989, 0.0]
     """
-    gain, deviation = best - np.asarray(mean, np.float64), np.sqrt(np.asarray(variance, np.float64))
-    z = np.divide(gain, deviation, out=np.zeros_like(gain), where=deviation > 0)
+    gain = best - np.asarray(mean, np.float64)
+    deviation = _deviation("expected_improvement", variance)
+    z = np.divide(gain, deviation, out=np.zeros_like(gain + deviation), where=deviation > 0)
     sure = np.maximum(gain, 0.0)
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     return np.where(deviation > 0, gain * ndtr(z) + deviation * density, sure)
 
 
 def probability_of_improvement(mean: Any, variance: Any, best: Any) -> Float[np.ndarray, " points"]:
-    """`P(f < best)` for normal f with this mean and positive variance."""
-    z = (best - np.asarray(mean, np.float64)) / np.sqrt(np.asarray(variance, np.float64))
-    return np.exp(log_ndtr(z))
+    """`P(f < best)` for normal f with this mean and variance; without variance it is 0 or 1.
+
+    >>> probability_of_improvement([0.0, 1.0], [1.0, 0.0], 0.0).tolist()
+    [0.5, 0.0]
+    """
+    gain = best - np.asarray(mean, np.float64)
+    deviation = _deviation("probability_of_improvement", variance)
+    z = np.divide(gain, deviation, out=np.zeros_like(gain + deviation), where=deviation > 0)
+    return np.where(deviation > 0, np.exp(log_ndtr(z)), (gain > 0).astype(np.float64))
 
 
 def confidence_bound(mean: Any, variance: Any, width: float = 2.0) -> Float[np.ndarray, " points"]:
     """The lower confidence bound `mean - width * deviation`: the least that a value may well be."""
-    return np.asarray(mean, np.float64) - width * np.sqrt(np.asarray(variance, np.float64))
+    return np.asarray(mean, np.float64) - width * _deviation("confidence_bound", variance)
+
+
+def _deviation(where: str, variance: Any) -> np.ndarray:
+    """The root of one variance or of one for each point, none of them negative."""
+    exact = np.asarray(variance, np.float64)
+    if not (exact >= 0).all():
+        raise ArgumentError(f"{where}(variance): variances are numbers of at least 0")
+    return np.asarray(np.sqrt(exact))
 
 
 @final

@@ -81,16 +81,24 @@ class SparseGaussianProcess(eqx.Module):
         placed = self.inducing
         if isinstance(placed, int):
             placed = inducing_inputs(self.kernel, rows, placed, seed=seed)
-        if placed.shape[1] != rows.shape[1]:
-            raise ArgumentError(
-                f"SparseGaussianProcess.fit: inducing inputs have {placed.shape[1]} features and x has {rows.shape[1]}"
-            )
+        _same_features("SparseGaussianProcess.fit", placed, rows)
         process = eqx.tree_at(lambda p: p.inducing, self, np.asarray(placed, np.float64))
         return SparsePosterior(process, rows, values, Collapsed(*_collapsed(process, rows, values)))
 
-    def bound(self, x: Points, y: Float[Array, " rows"]) -> Scalar:
+    def bound(self, x: Any, y: Any) -> Scalar:
         """The lower bound of the log evidence, in nats; differentiable, and traced code itself."""
-        return collapse(self, x, y).bound
+        if isinstance(self.inducing, int):
+            raise ArgumentError(
+                f"SparseGaussianProcess.bound: where the {self.inducing} inducing inputs are is not known yet",
+                remedy="fit(x, y) places them and has the bound; or give their places: inducing=x[:100]",
+            )
+        rows, values = points("SparseGaussianProcess.bound", "x", x), floating(y)
+        _same_features("SparseGaussianProcess.bound", self.inducing, rows)
+        if values.shape != (len(rows),):
+            raise ArgumentError(
+                f"SparseGaussianProcess.bound(y): one number for each of {len(rows)} points, not {values.shape}"
+            )
+        return collapse(self, rows, values).bound
 
 
 @final
@@ -128,6 +136,13 @@ class SparsePosterior(eqx.Module):
         best = climb.best if move else _with_parameters(process, climb.best)
         again: SparsePosterior = best.fit(self.x, self.y)
         return again
+
+
+def _same_features(where: str, placed: Any, rows: Any) -> None:
+    if placed.shape[1] != rows.shape[1]:
+        raise ArgumentError(
+            f"{where}: inducing inputs have {placed.shape[1]} features and x has {rows.shape[1]}"
+        )
 
 
 def _moving_bound(free: SparseGaussianProcess, process: SparseGaussianProcess, x: Array, y: Array) -> Scalar:

@@ -102,6 +102,14 @@ def gradient_descent(
     -0.0533 0.0354
     """
     check_choice("gradient_descent", "get", get, ("ntk", "nngp"))
+    kernels: dict[str, Any] = {"ntk": ntk, "nngp": nngp}
+    for name, kernel in kernels.items():
+        if not callable(kernel):
+            raise ArgumentError(
+                f"gradient_descent({name}): a kernel is needed, a function of two batches, not a "
+                f"{type(kernel).__name__}",
+                remedy="such as network.ntk; predictions at new points need its values there, too",
+            )
     inputs, targets, times = _inputs(x), _targets(y), np.asarray(t, np.float64)
     if len(targets) != len(inputs):
         raise ArgumentError(f"gradient_descent: x has {len(inputs)} points and y has {len(targets)}")

@@ -6,15 +6,16 @@ kernel of features being their inner product.
 """
 
 from dataclasses import dataclass
-from typing import Any, final, get_args
+from typing import Any, Protocol, final, get_args, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from chainrule.core.checks import whole
-from chainrule.core.errors import check_choice
+from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Key
 from chainrule.kernels.approximation import Approximate
+from chainrule.kernels.data_checks import checked_cross_gram, checked_points, one_of_two
 from chainrule.kernels.features import KernelFeatures
 from chainrule.kernels.functions import Composed, Linear
 from chainrule.kernels.kernel import Kernel
@@ -75,6 +76,27 @@ def basis(
     return Basis(Composed(Linear(), found), x, features)
 
 
+@runtime_checkable
+class SupportMachine(Protocol):
+    """What every fitted machine says of its support vectors."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, or that of features in its place."""
+
+    @property
+    def support(self) -> Int[np.ndarray, " support"]:
+        """Support vectors, by number of training row."""
+
+    @property
+    def points(self) -> Float[np.ndarray, "support features"]:
+        """The support vectors themselves."""
+
+    @property
+    def rows(self) -> int:
+        """How many examples were learnt from."""
+
+
 def feature_weights(
     kernel: Kernel,
     points: Float[np.ndarray, "points columns"],
@@ -99,9 +121,29 @@ def weighted_sums(
     return _features(linear[0], x) @ linear[1]
 
 
+def sums_at(
+    machine: "SupportMachine",
+    coefficients: Float[np.ndarray, "points sums"],
+    x: Any,
+    gram: Any,
+) -> Float[np.ndarray, "new sums"]:
+    """Sums over the support vectors for new points, or for their kernels with all training points."""
+    one_of_two("predict", x, gram)
+    if gram is None:
+        rows = checked_points("predict", "x", x, machine.points.shape[1])
+        return weighted_sums(machine.kernel, rows, machine.points, coefficients)
+    if feature_weights(machine.kernel, machine.points, coefficients) is not None:
+        raise ArgumentError(
+            "predict(gram): this machine stands on features in place of the kernel",
+            remedy="give the new points: predict(x)",
+        )
+    found: np.ndarray = checked_cross_gram("predict", "gram", gram, machine.rows)[:, machine.support]
+    return found @ coefficients
+
+
 @in_double
 def _features(features: KernelFeatures, x: Any) -> Any:
     return features(x)
 
 
-__all__ = ["Basis", "basis", "check_basis", "feature_weights", "weighted_sums"]
+__all__ = ["Basis", "SupportMachine", "basis", "check_basis", "feature_weights", "sums_at", "weighted_sums"]

@@ -19,9 +19,8 @@ from jaxtyping import Float, Int
 from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.core.formatting import short_number
 from chainrule.core.types import Key
-from chainrule.kernels.data_checks import checked_points
 from chainrule.kernels.kernel import Kernel
-from chainrule.kernels.support_vectors.basis import Basis, basis, check_basis, weighted_sums
+from chainrule.kernels.support_vectors.basis import Basis, basis, check_basis, sums_at
 from chainrule.kernels.support_vectors.calibration import coupled, pairs_of, sigmoid_of, votes
 from chainrule.kernels.support_vectors.inputs import (
     checked_share,
@@ -55,30 +54,36 @@ class FittedClassifier:
     """Slope and offset of the probability of the second class, where probabilities were asked for."""
     optima: tuple[DualOptimum, ...]
     """How well the problem of each pair was solved."""
+    rows: int
+    """How many examples it was learnt from."""
 
-    def decision(self, x: Any) -> Float[np.ndarray, "new pairs"] | Float[np.ndarray, " new"]:
-        """Decision values: positive ones speak for the second class of a pair; one number where there is one pair."""
-        values = self._values(x)
+    def decision(
+        self, x: Any = None, *, gram: Any = None
+    ) -> Float[np.ndarray, "new pairs"] | Float[np.ndarray, " new"]:
+        """Decision values: positive ones speak for the second class of a pair; one number where there is one pair.
+
+        Where points are not at hand, here and below, `gram` holds their kernels with all training points, one row each.
+        """
+        values = self._values(x, gram)
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def predict(self, x: Any) -> np.ndarray:
+    def predict(self, x: Any = None, *, gram: Any = None) -> np.ndarray:
         """The class with the most votes of pairs; the first of those with as many."""
-        return self.classes[votes(self._values(x), len(self.classes)).argmax(axis=1)]
+        return self.classes[votes(self._values(x, gram), len(self.classes)).argmax(axis=1)]
 
-    def probabilities(self, x: Any) -> Float[np.ndarray, "new classes"]:
+    def probabilities(self, x: Any = None, *, gram: Any = None) -> Float[np.ndarray, "new classes"]:
         """Probabilities of the classes; the likeliest need not be the one with the most votes."""
         if self.sigmoids is None:
             raise CapabilityError(
                 "probabilities: this machine was fitted without them",
                 remedy="fit it with SupportVectorClassifier(probabilities=True)",
             )
-        z = self._values(x) * self.sigmoids[None, :, 0] + self.sigmoids[None, :, 1]
+        z = self._values(x, gram) * self.sigmoids[None, :, 0] + self.sigmoids[None, :, 1]
         with jax.enable_x64(True):
             return np.asarray(coupled(jnp.asarray(np.exp(-np.logaddexp(0, z))), len(self.classes)))
 
-    def _values(self, x: Any) -> Float[np.ndarray, "new pairs"]:
-        rows = checked_points("predict", "x", x, self.points.shape[1])
-        return weighted_sums(self.kernel, rows, self.points, self.coefficients) + self.intercepts[None, :]
+    def _values(self, x: Any, gram: Any = None) -> Float[np.ndarray, "new pairs"]:
+        return sums_at(self, self.coefficients, x, gram) + self.intercepts[None, :]
 
 
 @final
@@ -272,6 +277,7 @@ def _fitted(
         np.array([pair.intercept for pair in pairs]),
         sigmoids,
         tuple(pair.optimum for pair in pairs),
+        len(ground.x),
     )
 
 

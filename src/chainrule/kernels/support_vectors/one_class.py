@@ -14,9 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from chainrule.core.types import Key
-from chainrule.kernels.data_checks import checked_points
 from chainrule.kernels.kernel import Kernel
-from chainrule.kernels.support_vectors.basis import basis, check_basis, weighted_sums
+from chainrule.kernels.support_vectors.basis import basis, check_basis, sums_at
 from chainrule.kernels.support_vectors.inputs import checked_share, checked_weights, learnt_from, spent
 from chainrule.kernels.support_vectors.optimum import DualOptimum, Limits
 from chainrule.kernels.support_vectors.problem import posed
@@ -35,16 +34,18 @@ class FittedOneClass:
     threshold: float
     optimum: DualOptimum
 
-    def decision(self, x: Any) -> Float[np.ndarray, " new"]:
-        """Positive inside of the region; the lower, the more unusual."""
-        rows = checked_points("decision", "x", x, self.points.shape[1])
-        return (
-            weighted_sums(self.kernel, rows, self.points, self.coefficients[:, None])[:, 0] - self.threshold
-        )
+    def decision(self, x: Any = None, *, gram: Any = None) -> Float[np.ndarray, " new"]:
+        """Positive inside of the region; the lower, the more unusual. `gram`: kernels with all training rows."""
+        return sums_at(self, self.coefficients[:, None], x, gram)[:, 0] - self.threshold
 
-    def predict(self, x: Any) -> Bool[np.ndarray, " new"]:
+    def predict(self, x: Any = None, *, gram: Any = None) -> Bool[np.ndarray, " new"]:
         """Whether each row lies inside of the region."""
-        return self.decision(x) >= 0
+        return self.decision(x, gram=gram) >= 0
+
+    @property
+    def rows(self) -> int:
+        """How many examples it was learnt from."""
+        return len(self.optimum.coefficients)
 
 
 @final

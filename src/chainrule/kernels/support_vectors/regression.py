@@ -15,9 +15,9 @@ from jaxtyping import Float, Int
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Key
-from chainrule.kernels.data_checks import checked_points, checked_targets
+from chainrule.kernels.data_checks import checked_targets
 from chainrule.kernels.kernel import Kernel
-from chainrule.kernels.support_vectors.basis import basis, check_basis, weighted_sums
+from chainrule.kernels.support_vectors.basis import basis, check_basis, sums_at
 from chainrule.kernels.support_vectors.inputs import checked_weights, learnt_from, positive_number
 from chainrule.kernels.support_vectors.optimum import DualOptimum, Limits
 from chainrule.kernels.support_vectors.problem import posed
@@ -36,12 +36,14 @@ class FittedRegressor:
     intercept: float
     optimum: DualOptimum
 
-    def predict(self, x: Any) -> Float[np.ndarray, " new"]:
-        """Values of new rows."""
-        rows = checked_points("predict", "x", x, self.points.shape[1])
-        return (
-            weighted_sums(self.kernel, rows, self.points, self.coefficients[:, None])[:, 0] + self.intercept
-        )
+    def predict(self, x: Any = None, *, gram: Any = None) -> Float[np.ndarray, " new"]:
+        """Values of new rows, or by `gram`, their kernels with all training rows."""
+        return sums_at(self, self.coefficients[:, None], x, gram)[:, 0] + self.intercept
+
+    @property
+    def rows(self) -> int:
+        """How many examples it was learnt from."""
+        return len(self.optimum.coefficients)
 
 
 @final

@@ -31,7 +31,7 @@ from chainrule.models.adversarial import diagnostics, pictures, rejection
 from chainrule.models.adversarial.augmenting import changed
 from chainrule.models.adversarial.building import NetworksConfig
 from chainrule.models.adversarial.distance import coverage_and_precision, kernel_distance, spread
-from chainrule.models.adversarial.games import Game, right_share
+from chainrule.models.adversarial.games import AdversarialGame, right_share
 from chainrule.models.adversarial.networks import BASES, Discriminator, Generator, couples_examples
 from chainrule.models.adversarial.penalties import scores_and_slopes
 from chainrule.models.protocol import (
@@ -96,7 +96,7 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
 
     @property
     @abc.abstractmethod
-    def game(self) -> Game:
+    def game(self) -> AdversarialGame:
         """What both players minimise."""
 
     @property
@@ -223,7 +223,7 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
         return x[:count], None if y is None else y[:count]
 
     def _seen(self, judged: Verdict, loss: Scalar, charge: Scalar) -> dict[str, Array]:
-        right = right_share(self.game, judged.real, judged.fake)
+        right = right_share(self.game, judged.real, judged.fake, self.real_target)
         levels = jnp.asarray(list(_QUANTILES.values()))
         seen = {"game_loss": loss, "penalty": charge, "gap": judged.real.mean() - judged.fake.mean()}
         for name, scores, share in (("real", judged.real, right[0]), ("fake", judged.fake, right[1])):
@@ -255,7 +255,7 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
         del x
         raise CapabilityError(
             "log_prob: this model is implicit, a function of noise whose density is not known",
-            remedy="train a model with a density: chainrule train made (an autoregressive flow for continuous data)\n"
+            remedy="train a model with a density: chainrule train spline-flow (points, tables) or glow (images)\n"
             "or judge samples by distances from held-out data: chainrule score RUN",
         )
 

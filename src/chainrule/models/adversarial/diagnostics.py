@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chainrule.core.pictures import Lines, Picture
-from chainrule.models.adversarial.games import Game
+from chainrule.models.adversarial.games import AdversarialGame
 from chainrule.models.protocol import Alarm
 
 PERFECT_STEPS = 500
@@ -61,7 +61,7 @@ def _column(history: History, name: str, split: str = "train") -> tuple[np.ndarr
     return history["step"][chosen], history[name][chosen]
 
 
-def alarms(game: Game, history: History, own: Collection[str]) -> list[Alarm]:
+def alarms(game: AdversarialGame, history: History, own: Collection[str]) -> list[Alarm]:
     """What has gone wrong by the end of a history, each with what helps a model that has these settings."""
     found = [
         _perfect(history, own) if game.bounded else None,
@@ -119,7 +119,7 @@ def _collapsed(history: History, own: Collection[str]) -> Alarm | None:
     )
 
 
-def _large(game: Game, history: History, own: Collection[str]) -> Alarm | None:
+def _large(game: AdversarialGame, history: History, own: Collection[str]) -> Alarm | None:
     step, high = _column(history, "discriminator.real_high")
     _, low = _column(history, "discriminator.fake_low")
     if len(step) < _LINES:
@@ -138,7 +138,7 @@ def _large(game: Game, history: History, own: Collection[str]) -> Alarm | None:
 # ---------------------------------------------------------------------- curves
 
 
-def curves(game: Game, history: History, found: Sequence[Alarm]) -> list[Picture]:
+def curves(game: AdversarialGame, history: History, found: Sequence[Alarm]) -> list[Picture]:
     """Scores with their spread, accuracies, coverage and precision, gradients and moves of both players, penalty."""
     marks = [(float(alarm.step), alarm.name) for alarm in found]
     # Where only differences of scores count, pairs are told apart, and there is one share of them.
@@ -193,11 +193,36 @@ def curves(game: Game, history: History, found: Sequence[Alarm]) -> list[Picture
             caption="These are moves in a game, not progress: both may stand still while samples improve, or fall "
             "while they get worse.",
         ),
+        *_of_critic(game, history),
     ]
     return [picture for picture in pictures if picture is not None]
 
 
-def _scores(game: Game, history: History, marks: Sequence[tuple[float, str]]) -> Lines | None:
+def _of_critic(game: AdversarialGame, history: History) -> list[Lines | None]:
+    """What only critics have: a gap that stands for a distance, and perhaps weights that are clipped."""
+    if game.threshold is not None or game.paired:
+        return []
+    return [
+        _several(
+            history,
+            "gap",
+            "Gap between mean scores, not calibrated",
+            "score",
+            {"real less generated": "discriminator.gap"},
+            caption="A Wasserstein distance times the steepest slope of the critic, at best: clipping leaves that "
+            "slope unknown, a penalty only asks for 1.",
+        ),
+        _several(
+            history,
+            "clipped",
+            "Parameters of the critic at the ends of the box",
+            "share",
+            {"at the ends": "discriminator.clipped_share"},
+        ),
+    ]
+
+
+def _scores(game: AdversarialGame, history: History, marks: Sequence[tuple[float, str]]) -> Lines | None:
     series = {}
     for label, name in (("real", "real"), ("generated", "fake")):
         columns = [_column(history, f"discriminator.{name}_{mark}") for mark in ("middle", "low", "high")]
@@ -213,7 +238,11 @@ def _scores(game: Game, history: History, marks: Sequence[tuple[float, str]]) ->
         series,
         marks=marks,
         caption="Medians, and bands from the 10th to the 90th percentile of a batch. "
-        + ("At the end of a game that was won by the generator both lie at 0.5." if game.probability else "")
+        + (
+            "Where the generator has won, both lie at half of real_target: 0.5 unless labels are smoothed."
+            if game.probability
+            else ""
+        )
         + (" Marks are alarms." if marks else ""),
     )
 

@@ -8,6 +8,7 @@ are softplus functions of scores and never logarithms of probabilities, which ov
 generator's gradient fades like sigmoid(a_f) where the discriminator is sure.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -25,7 +26,7 @@ Scores = Float[Array, " n"]
 
 @final
 @dataclass(frozen=True)
-class Game:
+class AdversarialGame:
     """What both players minimise, and what a score means at the end of it."""
 
     name: str
@@ -34,8 +35,9 @@ class Game:
     """From scores of real and of generated examples and the target of real ones, 1 unless labels are smoothed."""
     generator: Callable[[Scores, Scores], Scalar]
     """From scores of real and of generated examples; most games see the latter alone."""
-    log_ratio: Callable[[Scores], Scores] | None
-    """log p(x)/q(x), up to a constant, from the scores of the best discriminator; none: a score says nothing of it."""
+    log_ratio: Callable[[Scores, float], Scores] | None
+    """log p(x)/q(x), up to a constant, from the scores of the best discriminator and the target of real examples; none:
+    a score says nothing of it."""
     threshold: float | None = 0.0
     """The score at which the best discriminator finds both equally likely; none: only differences of scores count."""
     probability: bool = False
@@ -49,7 +51,7 @@ class Game:
     reference: str = ""
 
 
-games: Registry[Game] = Registry("game")
+games: Registry[AdversarialGame] = Registry("game")
 
 
 def _cross_entropy(real: Scores, fake: Scores, target: float) -> Scalar:
@@ -62,38 +64,39 @@ def _never_smooth(loss: Callable[[Scores, Scores], Scalar]) -> Callable[[Scores,
     return lambda real, fake, target: loss(real, fake)
 
 
-def _log_ratio_of_probability(scores: Scores) -> Scores:
-    """The best least-squares discriminator gives p/(p + q) itself."""
-    share = jnp.clip(scores, 1e-6, 1 - 1e-6)
+def _log_ratio_of_probability(scores: Scores, target: float) -> Scores:
+    """The best least-squares discriminator gives r p/(p + q) itself, for real examples of target r."""
+    share = jnp.clip(scores / target, 1e-6, 1 - 1e-6)
     return jnp.log(share) - jnp.log1p(-share)
 
 
-def _same(scores: Scores) -> Scores:
-    return scores
+def _log_ratio_of_logit(scores: Scores, target: float) -> Scores:
+    """The best discriminator's sigmoid(a) is r p/(p + q), so that a itself is the ratio unless labels are smoothed."""
+    return scores if target == 1 else _log_ratio_of_probability(jax.nn.sigmoid(scores), target)
 
 
 for _game in (
-    Game(
+    AdversarialGame(
         "minimax",
         "the discriminator's loss with its sign turned round: fades where the discriminator is sure",
         _cross_entropy,
         lambda real, fake: -softplus(fake).mean(),
-        _same,
+        _log_ratio_of_logit,
         probability=True,
         can_smooth=True,
         reference="Goodfellow et al., Generative adversarial nets, NeurIPS 2014",
     ),
-    Game(
+    AdversarialGame(
         "non-saturating",
         "the generator is trained with the labels of real examples: strong where the discriminator is sure",
         _cross_entropy,
         lambda real, fake: softplus(-fake).mean(),
-        _same,
+        _log_ratio_of_logit,
         probability=True,
         can_smooth=True,
         reference="Goodfellow et al., Generative adversarial nets, NeurIPS 2014",
     ),
-    Game(
+    AdversarialGame(
         "least-squares",
         "scores are pulled to 1 for real and 0 for generated examples",
         lambda real, fake, target: (jnp.square(real - target) + jnp.square(fake)).mean() / 2,
@@ -104,7 +107,7 @@ for _game in (
         bounded=False,
         reference="Mao et al., Least squares generative adversarial networks, ICCV 2017",
     ),
-    Game(
+    AdversarialGame(
         "hinge",
         "scores beyond a margin of 1 count no more",
         _never_smooth(lambda real, fake: (jax.nn.relu(1 - real) + jax.nn.relu(1 + fake)).mean()),
@@ -113,7 +116,7 @@ for _game in (
         bounded=False,
         reference="Lim and Ye, Geometric GAN, arXiv:1705.02894",
     ),
-    Game(
+    AdversarialGame(
         "wasserstein",
         "the difference of mean scores; means something only for a critic whose slope is bounded",
         _never_smooth(lambda real, fake: (fake - real).mean()),
@@ -123,12 +126,12 @@ for _game in (
         bounded=False,
         reference="Arjovsky, Chintala and Bottou, Wasserstein generative adversarial networks, ICML 2017",
     ),
-    Game(
+    AdversarialGame(
         "relativistic",
         "each generated example is judged against a real one: no mode can be given up without a price",
         _never_smooth(lambda real, fake: softplus(fake - real).mean()),
         lambda real, fake: softplus(real - fake).mean(),
-        _same,
+        _log_ratio_of_logit,
         threshold=None,
         paired=True,
         reference="Jolicoeur-Martineau, The relativistic discriminator, ICLR 2019; Huang et al., The GAN is dead; long "
@@ -138,15 +141,29 @@ for _game in (
     games.add(_game.name, _game)
 
 
-def right_share(game: Game, real: Scores, fake: Scores) -> tuple[Scalar, Scalar]:
+def undecided(game: AdversarialGame, target: float) -> float | None:
+    """The score at which the best discriminator finds both equally likely: half of the target, as a share or a logit.
+
+    >>> undecided(games["least-squares"], 0.9), undecided(games["non-saturating"], 1.0)
+    (0.45, 0.0)
+    """
+    if game.threshold is None or target == 1:
+        return game.threshold
+    return math.log(target / (2 - target)) if game.probability else target * game.threshold
+
+
+def right_share(
+    game: AdversarialGame, real: Scores, fake: Scores, target: float = 1.0
+) -> tuple[Scalar, Scalar]:
     """How often real and generated examples are told for what they are; pairs where only differences count."""
-    if game.threshold is None:
+    threshold = undecided(game, target)
+    if threshold is None:
         pairs = (real > fake).mean()
         return pairs, pairs
-    return (real > game.threshold).mean(), (fake < game.threshold).mean()
+    return (real > threshold).mean(), (fake < threshold).mean()
 
 
-def check_target(game: Game, target: float) -> None:
+def check_target(game: AdversarialGame, target: float) -> None:
     """Raise for smoothed labels in a game without any."""
     if target != 1 and not game.can_smooth:
         able = ", ".join(name for name in games if games[name].can_smooth)
@@ -156,4 +173,4 @@ def check_target(game: Game, target: float) -> None:
         )
 
 
-__all__ = ["Game", "Scores", "check_target", "games", "right_share"]
+__all__ = ["AdversarialGame", "Scores", "check_target", "games", "right_share", "undecided"]

@@ -26,25 +26,28 @@ def accepted(
     model: Any, draw: Callable[[Key], Array], judge: Callable[[Array], Array], key: Key, n: int
 ) -> Array:
     """`n` proposals of `draw` that are kept; every position of a batch has a condition and waits for its own."""
-    ratio = model.game.log_ratio
-    if ratio is None or model.discriminator.pack > 1:
+    game = model.game
+    if game.log_ratio is None or model.discriminator.pack > 1:
         why = (
-            "packs of examples are"
-            if model.discriminator.pack > 1
-            else f"the {model.game.name} game's scores are"
+            "packs of examples are" if model.discriminator.pack > 1 else f"the {game.name} game's scores are"
         )
         raise CapabilityError(
             f"reject=true: {why} no density ratios, which rejection needs",
             remedy="leave reject out, or train one whose scores are: chainrule train gan game=relativistic",
         )
+
+    def ratio(x: Array) -> Array:
+        found: Array = game.log_ratio(judge(x), model.real_target)
+        return found
+
     largest, first = -np.inf, 0
     while first * n < _AT_LEAST:
-        largest = max(largest, float(ratio(judge(draw(random.at(random.named(key, "first"), first)))).max()))
+        largest = max(largest, float(ratio(draw(random.at(random.named(key, "first"), first))).max()))
         first += 1
     found, waiting = None, np.ones(n, bool)
     for number in range(_ROUNDS):
         proposal = draw(random.at(key, number))
-        log_ratio = np.asarray(ratio(judge(proposal)), np.float64)
+        log_ratio = np.asarray(ratio(proposal), np.float64)
         largest = max(largest, float(log_ratio.max()))
         chance = np.asarray(jax.random.uniform(random.at(random.named(key, "keep"), number), (n,)))
         keep = waiting & (np.log(chance) < log_ratio - largest)

@@ -6,10 +6,13 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from pydantic import Field
 
 from chainrule.core.settings import Config
 from chainrule.core.types import Array, Float, Int, Key
+from chainrule.information.compression.direct import SymbolDistributions
+from chainrule.models.autoregressive.coding import pass_by_pass
 from chainrule.probability.distributions.outputs import OutputDistribution
 
 
@@ -42,7 +45,7 @@ class EnsembleConfig(Config, abc.ABC):
         )
 
 
-class Drawing(NamedTuple):
+class Continuation(NamedTuple):
     """How entries are drawn one after the other."""
 
     given: Int[Array, ""]
@@ -65,7 +68,7 @@ class Conditionals(eqx.Module):
         del labels
         return self
 
-    def continued(self, x: Float[Array, "batch entries"], how: Drawing) -> Float[Array, "batch entries"]:
+    def continued(self, x: Float[Array, "batch entries"], how: Continuation) -> Float[Array, "batch entries"]:
         """Default: the entries that are not given are drawn one by one with a whole pass for each."""
 
         def step(t: Int[Array, ""], x: Array) -> Array:
@@ -73,16 +76,26 @@ class Conditionals(eqx.Module):
 
         return jax.lax.fori_loop(0, x.shape[1], step, x)
 
+    def distributions(
+        self, rows: int, known: np.ndarray | None, entries: int, levels: int
+    ) -> SymbolDistributions:
+        """Default: distributions of entries one after another, a whole pass for each, or for all that are known."""
+        return pass_by_pass(self, rows, known, entries, levels)
+
+    def held(self, entries: int) -> int:
+        """Default: all. Entries whose distributions `distributions` has in memory at a time."""
+        return entries
+
     def drawn(
         self,
         parameters: Float[Array, "batch parameters"],
         t: Int[Array, ""],
         known: Float[Array, " batch"],
-        how: Drawing,
+        how: Continuation,
     ) -> Float[Array, " batch"]:
         """The value of entry `t` of each vector: from its distribution, or the one that is known if it is given."""
         value = self.output.sample(parameters, jax.random.fold_in(how.key, t), how.temperature)
         return jnp.where(t < how.given, known, value.astype(known.dtype))
 
 
-__all__ = ["Conditionals", "Drawing", "EnsembleConfig"]
+__all__ = ["Conditionals", "Continuation", "EnsembleConfig"]

@@ -10,13 +10,16 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Int, Key, Tree
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, Drawing
+from chainrule.information.compression.direct import SymbolDistributions
+from chainrule.models.autoregressive.conditionals import Conditionals, Continuation
 from chainrule.models.autoregressive.masked import masked
+from chainrule.models.autoregressive.pixel_coding import centred, pixel_by_pixel
 from chainrule.models.autoregressive.vectors import VectorModel
 from chainrule.models.protocol import Config
 from chainrule.nn import Linear
@@ -66,7 +69,19 @@ class PixelConditionals(Conditionals):
     def passed(self, along: Tree, pixel: Float[Array, "batch channels"], features: Tree) -> Tree:
         """What is carried along the row after a pixel."""
 
-    def continued(self, x: Float[Array, "batch entries"], how: Drawing) -> Float[Array, "batch entries"]:
+    def distributions(
+        self, rows: int, known: np.ndarray | None, entries: int, levels: int
+    ) -> SymbolDistributions:
+        """Pixel after pixel, whether they are known or not."""
+        del known, entries
+        return pixel_by_pixel(self, rows, levels)
+
+    def held(self, entries: int) -> int:
+        """One after another."""
+        del entries
+        return 1
+
+    def continued(self, x: Float[Array, "batch entries"], how: Continuation) -> Float[Array, "batch entries"]:
         """Pixel after pixel, each at the cost of one pixel of a pass."""
         height, width, channels = self.shape
         batch = len(x)
@@ -93,11 +108,6 @@ class PixelConditionals(Conditionals):
         rows = _turned(x.reshape(batch, height, width, channels))
         _, drawn = jax.lax.scan(row, self.first_row(batch, x.dtype), (numbers, rows))
         return _turned(drawn).reshape(batch, -1)
-
-
-def centred(x: Array) -> Array:
-    """Pixels as networks see them."""
-    return x - 0.5
 
 
 def _turned(x: Array) -> Array:

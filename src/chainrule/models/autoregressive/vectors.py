@@ -19,8 +19,11 @@ from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.information.compression.direct import EntryCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.autoregressive import vector_pictures
-from chainrule.models.autoregressive.conditionals import Conditionals, Drawing, EnsembleConfig
+from chainrule.models.autoregressive.coding import vector_code
+from chainrule.models.autoregressive.conditionals import Conditionals, Continuation, EnsembleConfig
 from chainrule.models.autoregressive.flow import gaussian_flow
 from chainrule.models.protocol import (
     CanSample,
@@ -52,7 +55,7 @@ class DrawingOptions(SampleOptions):
 
 
 @final
-class VectorModel(CanSample, HasLogProb, HasScores, HasPictures):
+class VectorModel(CanSample, HasLogProb, HasScores, HasPictures, HasCode):
     """`p(x) = Π_t p(x_t | x_<t)` over the entries of an example, or a mean of such products over several orders.
 
     A network that knows classes gives `p(x | c)`; with the frequencies of the classes, which are learnt beside it,
@@ -135,7 +138,7 @@ class VectorModel(CanSample, HasLogProb, HasScores, HasPictures):
         warm = jnp.asarray(temperature, x.dtype)
         found = jnp.stack(
             [
-                _continued(member, order, labels, x, Drawing(jnp.asarray(given), k, warm))
+                _continued(member, order, labels, x, Continuation(jnp.asarray(given), k, warm))
                 for member, order, k in zip(self.members, self.orders, keys, strict=True)
             ]
         )
@@ -159,6 +162,10 @@ class VectorModel(CanSample, HasLogProb, HasScores, HasPictures):
             likely = jax.nn.softmax(self._joint(x)[..., :-1], axis=0)
             means = (likely * self._for_each_class(self._means, ordered)).sum(axis=0)
         return _restored(means, self.orders[0]).reshape(x.shape)
+
+    def code(self) -> EntryCode:
+        """Entry after entry, each by its conditional probability."""
+        return vector_code(self)
 
     def as_flow(self) -> Bijection:
         """The same density as an invertible map of flat vectors from Gaussian noise, for single Gaussians."""
@@ -223,7 +230,7 @@ def _continued(
     order: Int[Array, " entries"],
     labels: Int[Array, " batch"] | None,
     x: Array,
-    how: Drawing,
+    how: Continuation,
 ) -> Float[Array, "batch entries"]:
     """One program for all examples of a shape, whatever is given."""
     known = member if labels is None else member.of_classes(labels)

@@ -212,15 +212,14 @@ class FlowModel(
         given = self._given(chosen.condition, n)
         warmth = jnp.asarray(chosen.temperature, float)
         if chosen.inpaint is None:
-            x = _generated(self, key, n, given, warmth)
-        else:
-            known, mask = map(jnp.asarray, known_entries(self.schema, chosen.inpaint))
-            z = self.base.draw(key, n, given, warmth)
-            x = inpainted(self.bijection, z, known, mask, given, chosen.inpaint_steps)
-        return self._rounded(jnp.clip(x, 0, 1) if units.unit(self.schema) else x)
+            return _generated(self, key, n, given, warmth)
+        known, mask = map(jnp.asarray, known_entries(self.schema, chosen.inpaint))
+        z = self.base.draw(key, n, given, warmth)
+        return self._as_data(inpainted(self.bijection, z, known, mask, given, chosen.inpaint_steps))
 
-    def _rounded(self, x: Array) -> Array:
-        """Entries that lie on a grid at the nearest point of it."""
+    def _as_data(self, x: Array) -> Array:
+        """No entry outside of the range of the data, and those that lie on a grid at the nearest point of it."""
+        x = jnp.clip(x, 0, 1) if units.unit(self.schema) else x
         if not self.config.grid:
             return x
         first, gap = jnp.asarray(self.config.grid, x.dtype).T[:, None]
@@ -310,7 +309,8 @@ class FlowModel(
 def _generated(
     model: FlowModel, key: Key, n: int, given: Array | None, temperature: Float[Array, ""]
 ) -> Array:
-    return model.bijection.forward(model.base.draw(key, n, given, temperature), given).value
+    z = model.base.draw(key, n, given, temperature)
+    return model._as_data(model.bijection.forward(z, given).value)
 
 
 def started(model: FlowModel, data: Data) -> FlowModel:

@@ -39,7 +39,7 @@ def all_of(
     codes = np.asarray(eqx.filter_jit(model.encode)(x), np.float64)
     found: list[Picture] = []
     if model.schema.shape == (2,):
-        found += plane.pictures(model, x, for_plane)
+        found += plane.pictures(model, data, x, for_plane)
     if kinds.of(model.schema).shows_pixels(model.schema):
         found += [_temperatures(model, for_plane), _interpolation(model, x)]
     found += [_quantiles(codes), _radius(codes)]

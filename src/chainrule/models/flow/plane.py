@@ -1,4 +1,7 @@
-"""Pictures of a flow in the plane: data, codes, noise and draws by the same colours, the density, and a grid's way."""
+"""Pictures of a flow in the plane: data, codes, noise and draws by the same colours, the density, and a grid's way.
+
+Data and draws are in the units of the data, codes and noise in those of the base distribution.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -9,6 +12,8 @@ import numpy as np
 
 from chainrule.core.pictures import Picture, Scatter, Slides
 from chainrule.core.types import Array, Key
+from chainrule.data.dataset import Data
+from chainrule.data.previews import heads
 from chainrule.derive.svg import Canvas
 from chainrule.networks.flows.audit import layer_name, layers_of
 
@@ -23,28 +28,32 @@ _GRID, _ALONG = 13, 61
 _REACH = 2.5
 """How far the grid reaches from zero, in codes."""
 _SIDE = 360.0
+_CODES = ("z1", "z2")
 
 
-def pictures(model: "FlowModel", x: Array, key: Key) -> Sequence[Picture]:
-    """Four panels, the density and the warped grid."""
+def pictures(model: "FlowModel", data: Data, x: Array, key: Key) -> Sequence[Picture]:
+    """Four panels, the density and the warped grid, of examples in model units."""
     codes = np.asarray(eqx.filter_jit(model.encode)(x))
     drawn = eqx.filter_jit(lambda flow, k: flow.sample_and_log_prob(k, _POINTS))(model, key)
-    data, noise, draws = np.asarray(x), np.asarray(drawn.z), np.asarray(drawn.x)
+    noise, back = np.asarray(drawn.z), data.scaling.inverse
+    seen, draws = (np.asarray(back(np.asarray(points))) for points in (x, drawn.x))
+    axes = heads(data.schema, 2)
     panels = [
-        ("data", "Data", data, codes),
-        ("codes", "Codes of the data", codes, codes),
-        ("noise", "Noise", noise, noise),
-        ("draws", "Draws: what the noise becomes", draws, noise),
+        ("data", "Data", axes, seen, codes),
+        ("codes", "Codes of the data", _CODES, codes, codes),
+        ("noise", "Noise", _CODES, noise, noise),
+        ("draws", "Draws: what the noise becomes", axes, draws, noise),
     ]
     found: list[Picture] = [_panel(*panel) for panel in panels]
-    return [*found, _density(model, data), _film(model)]
+    return [*found, _density(model, data, np.asarray(x)), _film(model)]
 
 
-def _panel(name: str, title: str, points: np.ndarray, codes: np.ndarray) -> Scatter:
+def _panel(name: str, title: str, axes: Sequence[str], points: np.ndarray, codes: np.ndarray) -> Scatter:
     return Scatter(
         f"panel-{name}",
         title,
-        *(("z1", "z2") if name in ("codes", "noise") else ("x1", "x2")),
+        axes[0],
+        axes[1],
         _by_quadrant(points, codes),
         caption="Colours are those of the quadrant of the code, in all four panels."
         if name == "data"
@@ -58,8 +67,8 @@ def _by_quadrant(points: np.ndarray, codes: np.ndarray) -> Mapping[str, np.ndarr
     return {name: points[quadrant == number] for number, name in enumerate(names)}
 
 
-def _density(model: "FlowModel", data: np.ndarray) -> Scatter:
-    low, high = data.min(axis=0), data.max(axis=0)
+def _density(model: "FlowModel", data: Data, x: np.ndarray) -> Scatter:
+    low, high = x.min(axis=0), x.max(axis=0)
     margin = 0.25 * (high - low)
     (left, bottom), (right, top) = low - margin, high + margin
     across, up = np.meshgrid(np.linspace(left, right, _FIELD), np.linspace(bottom, top, _FIELD))
@@ -67,14 +76,17 @@ def _density(model: "FlowModel", data: np.ndarray) -> Scatter:
     logs = np.asarray(eqx.filter_jit(model.log_prob)(jnp.asarray(points)))
     field = np.exp(logs).reshape(_FIELD, _FIELD)
     highest = float(field.max())
+    back = data.scaling.inverse
+    (west, south), (east, north) = np.asarray(back(np.array([[left, bottom], [right, top]])), float).tolist()
+    across_label, up_label = heads(data.schema, 2)
     return Scatter(
         "density",
         "The density of the model",
-        "x1",
-        "x2",
-        {"held-out data": data},
+        across_label,
+        up_label,
+        {"held-out data": np.asarray(back(x))},
         field=field,
-        extent=(float(left), float(right), float(bottom), float(top)),
+        extent=(west, east, south, north),
         contours=[(share * highest, f"{share:.0%}") for share in (0.1, 0.5)],
         caption="Exact at every point; lines at a tenth and half of its highest value.",
     )

@@ -13,6 +13,7 @@ from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.settings import FlowConfig, base_distribution, condition_features, encoder
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.chain import BijectionChain, Reshaped
+from chainrule.networks.flows.conditioners import scaled_weights
 from chainrule.networks.flows.linear import LULinear, Permutation, ReversedEntries
 from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
 from chainrule.networks.flows.stacked import StackedLayers
@@ -20,6 +21,8 @@ from chainrule.networks.flows.synthesisers import Synthesiser
 
 FEW = 100_000
 """With fewer numbers to learn from than this, narrower networks do as well and learn faster."""
+FEW_EXAMPLES = 100
+"""With fewer than this for each entry, networks that begin flat do better."""
 TRAINING: dict[str, Any] = {
     "batch": 256,
     "steps": 4000,
@@ -38,7 +41,19 @@ class StackConfig(FlowConfig, abc.ABC):
     )
 
 
-class AutoregressiveConfig(StackConfig, abc.ABC):
+class NetworkStackConfig(StackConfig, abc.ABC):
+    """Settings of flows whose layers have networks."""
+
+    gain: float = Field(
+        1.0,
+        gt=0,
+        le=10,
+        description="factor on the initial weights of networks of vectors; 0.25 where there are fewer than 100 "
+        "training examples for each entry: networks that begin flat learn less that is not there",
+    )
+
+
+class AutoregressiveConfig(NetworkStackConfig, abc.ABC):
     """Settings of flows of autoregressive layers."""
 
     layers: int = Field(5, ge=1, le=100, description="autoregressive layers")
@@ -59,10 +74,16 @@ def narrow(config: Any, schema: Schema, count: int | None) -> Mapping[str, Any]:
     """Settings that suit few examples.
 
     >>> narrow(None, Schema("table", (5,)), 400)
-    {'width': 64}
+    {'width': 64, 'gain': 0.25}
     """
+    width = {"width": 64} if count is not None and count * schema.dimensions < FEW else {}
+    return {**width, **flat(config, schema, count)}
+
+
+def flat(config: Any, schema: Schema, count: int | None) -> Mapping[str, Any]:
+    """How large initial weights suit so many examples."""
     del config
-    return {"width": 64} if count is not None and count * schema.dimensions < FEW else {}
+    return {"gain": 0.25} if count is not None and count < FEW_EXAMPLES * schema.dimensions else {}
 
 
 def stacked_flow(
@@ -71,7 +92,7 @@ def stacked_flow(
     """A flow of so many times the layers that `make` gives, with the base and the conditions of the settings."""
     for_layers, for_base, for_condition = jax.random.split(key, 3)
     return FlowModel(
-        _repeated(config, schema, depth, make, for_layers),
+        shaped(repeated(config, schema.dimensions, depth, make, for_layers), schema),
         base_distribution(config, schema, for_base),
         encoder(config, schema, for_condition),
         config,
@@ -99,26 +120,26 @@ def autoregressive_flow(
             condition=condition_features(config),
             key=for_network,
         )
-        return [made, mixing(config, size, for_mixing)]
+        return [scaled_weights(made, config.gain), mixing(config, size, for_mixing)]
 
     return stacked_flow(config, schema, config.layers, layers, key)
 
 
-def _repeated(
-    config: StackConfig, schema: Schema, depth: int, make: Callable[[Key], list[Bijection]], key: Key
+def repeated(
+    config: StackConfig, size: int, depth: int, make: Callable[[Key], list[Bijection]], key: Key
 ) -> Bijection:
     """The layers, each time with the norm of the settings towards the data.
 
     The last norm is the one that data meet first: it standardises them, and its scales count in the density.
     """
-    size = schema.dimensions
+    return StackedLayers(lambda k: BijectionChain([*make(k), *norms(config, size)]), depth, key=key)
 
-    def block(k: Key) -> BijectionChain:
-        norms: list[Bijection] = [ActNorm((size,))] if config.norm == "actnorm" else []
-        norms += [FlowBatchNorm((size,))] if config.norm == "batch" else []
-        return BijectionChain([*make(k), *norms])
 
-    return shaped(StackedLayers(block, depth, key=key), schema)
+def norms(config: StackConfig, size: int) -> list[Bijection]:
+    """What stands after a layer, if anything."""
+    if config.norm == "none":
+        return []
+    return [ActNorm((size,)) if config.norm == "actnorm" else FlowBatchNorm((size,))]
 
 
 def shaped(layer: Bijection, schema: Schema) -> Bijection:
@@ -142,10 +163,14 @@ __all__ = [
     "FEW",
     "TRAINING",
     "AutoregressiveConfig",
+    "NetworkStackConfig",
     "StackConfig",
     "autoregressive_flow",
+    "flat",
     "mixing",
     "narrow",
+    "norms",
+    "repeated",
     "shaped",
     "stacked_flow",
 ]

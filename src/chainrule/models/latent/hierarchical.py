@@ -21,9 +21,12 @@ from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.information.compression.bits_back import LatentCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.latent import hierarchical_pictures
 from chainrule.models.latent.bodies import coarsened
 from chainrule.models.latent.coded import AT_ONCE, Coded, Entries, Temperature
+from chainrule.models.latent.coding import hierarchical_code
 from chainrule.models.latent.hierarchy import Hierarchy, Path
 from chainrule.models.latent.rates import RateSettings, WeighsRate
 from chainrule.models.latent.settings import BodyConfig, EntryConfig
@@ -51,7 +54,7 @@ class HierarchicalConfig(EntryConfig, BodyConfig, RateSettings, abc.ABC):
     )
 
 
-class Hierarchical(Coded, WeighsRate, HasLevels):
+class Hierarchical(Coded, WeighsRate, HasLevels, HasCode):
     """A hierarchy of codes between examples and a standard normal top level."""
 
     hierarchy: eqx.AbstractVar[Hierarchy]
@@ -128,6 +131,10 @@ class Hierarchical(Coded, WeighsRate, HasLevels):
 
         together = min(samples, max(1, _ROWS // len(x)))
         return jax.lax.map(one, jax.random.split(for_codes, samples), batch_size=together)
+
+    def code(self) -> LatentCode:
+        """Bits come back level by level."""
+        return hierarchical_code(self)
 
     # ------------------------------------------------------------------ codes
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
+from chainrule.information.compression.bits_back import Move, downward_moves, upward_moves
 from chainrule.models.latent.posteriors import Gaussian
 
 _Codes: TypeAlias = Float[Array, "batch size"]
@@ -73,6 +74,11 @@ class Hierarchy(eqx.Module):
             return self.path(x, same).posterior.log_prob(same).sum(axis=-1)
 
         return jax.lax.map(under_all, codes)
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """Default: to code by it, all levels are inferred in their order before anything is generated."""
+        return (downward_moves if self.exact else upward_moves)(len(self.sizes))
 
     @property
     def size(self) -> int:

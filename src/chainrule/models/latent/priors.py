@@ -110,8 +110,12 @@ class MixturePrior(Prior):
         """The logarithm of the weighted sum over the components, draw by draw."""
         if z.ndim > 2:
             return jax.lax.map(self.log_prob, z)
+        return jax.nn.logsumexp(self.by_component(z), axis=0)
+
+    def by_component(self, z: Float[Array, "batch size"]) -> Float[Array, "components batch"]:
+        """The log-density of each code and each component together."""
         each = self._by_component(self.family.log_prob, z)
-        return jax.nn.logsumexp(each + jax.nn.log_softmax(self.logits)[:, None], axis=0)
+        return each + jax.nn.log_softmax(self.logits)[:, None]
 
     def draw(self, key: Key, count: int, temperature: float = 1.0) -> Float[Array, "count size"]:
         """From components drawn by their weights; the temperature is a factor on the spread within each."""

@@ -20,9 +20,12 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.information.compression.bits_back import LatentCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.latent import latent_pictures
 from chainrule.models.latent.bodies import map_of
 from chainrule.models.latent.coded import AT_ONCE, Coded
+from chainrule.models.latent.coding import variational_code
 from chainrule.models.latent.hyperspherical import HypersphericalPosterior
 from chainrule.models.latent.networks import Given, LatentNetworks
 from chainrule.models.latent.posteriors import FlowPosterior, Posterior
@@ -35,7 +38,7 @@ _SENSED = 64
 """Codes from the prior by which the sensitivity of the decoder is measured."""
 
 
-class Variational(Coded, HasPosterior):
+class Variational(Coded, HasPosterior, HasCode):
     """An encoder, a prior and a decoder, all of which may be given a condition."""
 
     networks: eqx.AbstractVar[LatentNetworks]
@@ -124,6 +127,10 @@ class Variational(Coded, HasPosterior):
         blank = units.to_model(self.schema, jnp.zeros_like(x))
         known, hidden = (self.networks.entry_parameters(z, given, seen) for seen in (x, blank))
         return self.entry_log_likelihood(x, known) - self.entry_log_likelihood(x, hidden)
+
+    def code(self) -> LatentCode:
+        """Bits come back: what choosing a code takes off, the example and its code are paid with."""
+        return variational_code(self)
 
     # ------------------------------------------------------------------ codes
 

@@ -22,7 +22,7 @@ from chainrule.models.protocol.denoising import (
 )
 from chainrule.models.protocol.encoding import CanDecode, CanEncode, HasEmbedding, HasJointSpace
 from chainrule.models.protocol.filling import CanFill
-from chainrule.models.protocol.forecasting import CanForecast
+from chainrule.models.protocol.forecasting import CanForecast, HasStepDensity
 from chainrule.models.protocol.judging import needs_targets, require_binary
 from chainrule.models.protocol.latents import (
     CodeDraw,
@@ -98,6 +98,7 @@ from chainrule.models.protocol.text import (
     StreamedToken,
 )
 from chainrule.models.protocol.training import (
+    CanAdapt,
     HasAnnealedLoss,
     HasBatchMoments,
     HasOwnTraining,
@@ -108,7 +109,7 @@ from chainrule.models.protocol.training import (
     parameter_count,
     parts_of,
 )
-from chainrule.models.protocol.watching import Alarm, HasDiagnostics, HasSnapshots
+from chainrule.models.protocol.watching import Alarm, HasDiagnostics, HasFilm, HasSnapshots
 from chainrule.models.protocol.weights import (
     FileFormat,
     Flattened,
@@ -127,6 +128,7 @@ __all__ = [
     "Alarm",
     "BoundByLevel",
     "Bounded",
+    "CanAdapt",
     "CanContinue",
     "CanDecode",
     "CanEncode",
@@ -163,6 +165,7 @@ __all__ = [
     "HasDiscriminator",
     "HasEmbedding",
     "HasEnergy",
+    "HasFilm",
     "HasFlowLikelihood",
     "HasGenerator",
     "HasImportanceBound",
@@ -187,6 +190,7 @@ __all__ = [
     "HasScores",
     "HasSnapshots",
     "HasState",
+    "HasStepDensity",
     "HasSurprisal",
     "HasTokenAttention",
     "HasTokenStream",

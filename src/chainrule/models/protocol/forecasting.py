@@ -1,4 +1,4 @@
-"""Forecasts of series."""
+"""Forecasts of series, and densities of their steps."""
 
 import abc
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chainrule.core.types import Array, Float, Key
+from chainrule.models.protocol.likelihood import HasLogProb
 from chainrule.models.protocol.model import Model
 
 
@@ -24,4 +25,15 @@ class CanForecast(Model):
         """Quantiles of each of the next values given a history, in model units; `levels` are their probabilities."""
 
 
-__all__ = ["CanForecast"]
+class HasStepDensity(HasLogProb):
+    """Knows the density of every step of a series given the steps before it."""
+
+    @abc.abstractmethod
+    def anomaly(self, x: Float[Array, "batch time features"]) -> Float[Array, "batch scored"]:
+        """How unexpected each step is: minus its log-density given those before it, in nats of model units.
+
+        Steps that a model does not score, because they are given, come first and are left out.
+        """
+
+
+__all__ = ["CanForecast", "HasStepDensity"]

@@ -50,6 +50,8 @@ class Entry:
     """Settings small enough for tests on `toy_data`."""
     toy_data: str
     citation: str
+    target_data: str = ""
+    """The other domain it is brought to when neither that nor data are named; empty for a model of one domain."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that suit this model, where they differ from the general defaults."""
     training_on: Callable[[Schema], Mapping[str, Any]] | None = None

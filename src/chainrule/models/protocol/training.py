@@ -64,6 +64,14 @@ class HasAnnealedLoss(Model):
         return self.loss_at(batch, key, 1.0)
 
 
+class CanAdapt(Model):
+    """Learns from examples of another domain, without their targets, beside those it is to predict."""
+
+    @abc.abstractmethod
+    def features(self, x: Array) -> Array:
+        """What it makes alike in both domains: features (batch, width), in inference mode."""
+
+
 class NeedsSchema(Model):
     """Learns only from the data what its outputs mean."""
 
@@ -193,6 +201,7 @@ def parameter_count(model: Model) -> int:
 
 
 __all__ = [
+    "CanAdapt",
     "HasAnnealedLoss",
     "HasBatchMoments",
     "HasOwnTraining",

@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Key
+from chainrule.data.dataset import Data
 from chainrule.models.protocol.model import Model
 
 
@@ -49,4 +50,12 @@ class HasSnapshots(Model):
         """Some examples, in model units; always called with the same key."""
 
 
-__all__ = ["Alarm", "HasDiagnostics", "HasSnapshots"]
+class HasFilm(HasSnapshots):
+    """Keeps along the way what is no set of examples, and makes a film of it."""
+
+    @abc.abstractmethod
+    def film(self, steps: np.ndarray, snapshots: np.ndarray, data: Data) -> Sequence[Picture]:
+        """Pictures of what `snapshot` gave at each of these steps."""
+
+
+__all__ = ["Alarm", "HasDiagnostics", "HasFilm", "HasSnapshots"]

@@ -23,6 +23,8 @@ from chainrule.data.schema import Schema
 from chainrule.data.text.packing import padded_left
 from chainrule.data.text.tokenization import passages
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
+from chainrule.information.compression.direct import TextCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.protocol import (
     CanPack,
     CanPad,
@@ -35,11 +37,12 @@ from chainrule.models.protocol import (
     StreamedToken,
 )
 from chainrule.models.text import decoding
+from chainrule.models.text.coding import text_code
 from chainrule.models.text.decoding import Decoding
 from chainrule.nn import losses
 
 
-class LanguageModel(CanSearch, HasSurprisal):
+class LanguageModel(CanSearch, HasSurprisal, HasCode):
     """A model over the tokens of a vocabulary."""
 
     schema: eqx.AbstractVar[Schema]
@@ -74,6 +77,10 @@ class LanguageModel(CanSearch, HasSurprisal):
     def log_prob(self, x: Int[Array, "batch tokens"]) -> Float[Array, " batch"]:
         """Log-probability of each passage given its first token, in nats."""
         return -self.surprisal(x).sum(axis=1)
+
+    def code(self) -> TextCode:
+        """Token after token, each by its probability given those before it."""
+        return text_code(self)
 
     @classmethod
     def sample_options(cls) -> Sequence[OptionGroup]:

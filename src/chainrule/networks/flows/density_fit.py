@@ -200,7 +200,9 @@ def _trained(
         carry, values = part(carry, keys[first : first + _PART])
         losses.append(np.asarray(values))
         if not np.isfinite(losses[-1]).all():
-            _stop(eqx.combine(before[0], rest), target, keys[first], batch)
+            at = first + int(np.argmin(np.isfinite(losses[-1])))
+            (reached, _), _ = part(before, keys[first:at])  # as it was when the loss stopped being finite
+            _stop(eqx.combine(reached, rest), target, keys[at], batch)
     return eqx.combine(carry[0], rest), np.concatenate(losses)
 
 
@@ -209,10 +211,15 @@ def _stop(flow: tuple[Bijection, BaseDistribution], target: Target, key: Key, ba
     bijection, base = flow
     x = bijection.forward(base.draw(key, batch)).value
     values = np.asarray(target(x))
-    wrong = np.flatnonzero(~np.isfinite(values))
-    at = f"; the target is {values[wrong[0]]} at {np.asarray(x)[wrong[0]].tolist()}" if len(wrong) else ""
+    there = np.isfinite(np.asarray(x)).reshape(len(values), -1).all(axis=1)
+    wrong = np.flatnonzero(~np.isfinite(values) & there)
+    why = (
+        f"the target is {values[wrong[0]]} at {np.asarray(x)[wrong[0]].tolist()}"
+        if len(wrong)
+        else "the flow's own numbers are not, after a gradient of the target was not"
+    )
     raise DivergedError(
-        f"fit_density: a loss is not finite{at}",
+        f"fit_density: a loss is not finite; {why}",
         remedy="make the target finite everywhere, with finite gradients, or use a smaller lr",
     )
 

@@ -18,6 +18,7 @@ from chainrule.probability.divergences.between import (
     tv,
 )
 from chainrule.probability.divergences.comparison import Compared, DistanceEntry, compare, distances
+from chainrule.probability.divergences.couplings import maximal_coupling, tv2
 from chainrule.probability.divergences.f_divergences import FDivergence, f_divergences
 from chainrule.probability.divergences.kernel_mean import median_distance, mmd
 from chainrule.probability.divergences.own import register
@@ -63,6 +64,7 @@ __all__ = [
     "kl",
     "kl_from_logits",
     "lp",
+    "maximal_coupling",
     "median_distance",
     "mmd",
     "most_telling_event",
@@ -76,5 +78,6 @@ __all__ = [
     "stretch",
     "total_variation",
     "tv",
+    "tv2",
     "wasserstein",
 ]

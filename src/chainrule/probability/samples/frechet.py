@@ -85,7 +85,9 @@ def frechet_at_infinity(
 
 def _moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows = np.asarray(rows, np.float64)
-    return rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False))
+    mean = rows.mean(axis=0)
+    centred = rows - mean
+    return mean, centred.T @ centred / (len(rows) - 1)  # one triangle is computed: np.cov computes both
 
 
 __all__ = ["frechet_at_infinity", "frechet_distance", "frechet_distance_of_moments"]

@@ -97,14 +97,8 @@ def kernel_distance_over_subsets(
         raise ArgumentError(
             f"kernel_distance_over_subsets(subsets={subsets}, size={size}): needs two rows and two subsets or more"
         )
-    first, second = (_members(rng, len(rows), subsets, size) for rows in (one, other))
-    means = PairMeans(
-        _subset_means(one, one, first, first),
-        _subset_means(other, other, second, second),
-        _subset_means(one, other, first, second),
-        first @ _own(one) / size,
-        second @ _own(other) / size,
-    )
+    sums = np.array([_subset_means(one, other, rng, size) for _ in range(subsets)])
+    means = PairMeans(*sums.T)
     found = np.asarray(means.unbiased((size, size)))
     return SubsetSpread(float(found.mean()), float(found.std(ddof=1)), size)
 
@@ -114,20 +108,22 @@ def alikeness(rows: Float[np.ndarray, "some kept"], strata: Labels | None = None
     return float(_likeness(rows, _groups(len(rows), strata)).mean())
 
 
-def _members(rng: np.random.Generator, count: int, subsets: int, size: int) -> np.ndarray:
-    """One row of zeros and ones for each subset."""
-    order = rng.random((subsets, count)).argsort(axis=1)
-    return (order < size).astype(np.float64)
+def _subset_means(
+    one: np.ndarray, other: np.ndarray, rng: np.random.Generator, size: int
+) -> tuple[float, ...]:
+    """Means of the kernel over pairs of a random subset: within either set, across, and of rows with themselves."""
+    x, y = (rows[rng.choice(len(rows), size, replace=False)] for rows in (one, other))
+    within = (_total_kernel(x, x), _total_kernel(y, y), _total_kernel(x, y))
+    return (*(total / size**2 for total in within), _own(x).mean(), _own(y).mean())
 
 
-def _subset_means(a: np.ndarray, b: np.ndarray, of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
-    """Means of the kernel over the pairs of each subset, a block of the Gram matrix at a time."""
-    total = np.zeros(len(of_a))
+def _total_kernel(a: np.ndarray, b: np.ndarray) -> float:
+    """Summed over all pairs, a block at a time that stays in the cache."""
+    total = 0.0
     for first in range(0, len(a), _BLOCK):
-        block = slice(first, first + _BLOCK)
-        total += ((of_a[:, block] @ _kernel(a[block], b)) * of_b).sum(axis=1)
-    found: np.ndarray = total / (of_a.sum(axis=1) * of_b.sum(axis=1))
-    return found
+        base = _base(a[first : first + _BLOCK], b)
+        total += float(np.vdot(base * base, base))
+    return total
 
 
 def _mean_kernels(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -160,10 +156,14 @@ def _groups(count: int, strata: Labels | None) -> Int[np.ndarray, " some"]:
     return np.unique(joined, return_inverse=True)[1]
 
 
-def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    base = a @ b.T
-    base /= a.shape[1]
+def _base(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    base: np.ndarray = (a / a.shape[1]) @ b.T
     base += 1
+    return base
+
+
+def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    base = _base(a, b)
     found: np.ndarray = base * base  # a power of 3 takes ten times as long
     found *= base
     return found

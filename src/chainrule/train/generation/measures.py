@@ -56,6 +56,7 @@ def measure(known: RealExamples, samples: Examples) -> dict[str, Metric]:
     judged = _Judged(known, samples)
     found = {
         "samples": Metric(len(samples)),
+        "compared_at_once": Metric(judged.count, "samples, with as many real examples"),
         "sample_features": Metric(known.features.size, known.features.words, basis=known.features.hash),
     }
     for part in (judged.distances, judged.transport, judged.neighbours, judged.copies, judged.modes):
@@ -94,6 +95,7 @@ class _Judged:
         self.sets = [self.seen[start : start + self.count] for start in starts][:_SETS]
         self.held_out_seen = known.features(self.held_out)
         self.like_real = [known.features(known.independent(self.count, seed)) for seed in range(_SETS)]
+        self.common = self.count / (len(known.held_out) + len(known.more))
         self.some_train = np.random.default_rng(1).permutation(len(known.train))[: self.count]
         self.basis = self._basis(len(samples), self.count)
 
@@ -120,21 +122,27 @@ class _Judged:
         }
 
     def over_sets(
-        self, name: str, ours: Sequence[float], real: Sequence[float], unit: str = ""
+        self,
+        name: str,
+        ours: Sequence[float],
+        real: Sequence[float],
+        unit: str = "",
+        *,
+        common: float = 0.0,
     ) -> dict[str, Metric]:
-        """The same of several sets, by their means."""
+        """The same of several sets, by their means; two of the real ones have a share `common` of their examples."""
         values = [float(np.mean(found)) for found in (ours, real)]
-        errors = [
-            float(np.std(found) / math.sqrt(len(found))) if len(found) > 1 else None for found in (ours, real)
-        ]
-        return self.pair(name, values, unit, errors=(errors[0], errors[1]))
+        return self.pair(name, values, unit, errors=(error_of_sets(ours), error_of_sets(real, common)))
 
     def distances(self) -> dict[str, Metric]:
         """From the training examples: by means and covariances, and by a kernel."""
         known = self.known
         frechet = known.frechet_distance_of_features
         found = self.over_sets(
-            "feature_frechet_distance", list(map(frechet, self.sets)), list(map(frechet, self.like_real))
+            "feature_frechet_distance",
+            list(map(frechet, self.sets)),
+            list(map(frechet, self.like_real)),
+            common=self.common,
         )
         kernel, floor = known.kernel_distance_of_features(self.seen), known.kernel_distance_of_held_out()
         found |= self.pair("kernel_distance", (kernel.value, floor.value), errors=(kernel.error, floor.error))
@@ -171,7 +179,7 @@ class _Judged:
         found: dict[str, Metric] = {}
         for name in Fidelity._fields:
             shares = [[getattr(one, name) for one in sets] for sets in (ours, real)]
-            found |= self.over_sets(f"sample_{name}", shares[0], shares[1])
+            found |= self.over_sets(f"sample_{name}", shares[0], shares[1], common=self.common)
         tests = [two_sample_accuracy(x, self.held_out_seen) for x in (self.sets[0], rows)]
         errors = [_share_error(t.accuracy, t.asked) for t in tests]
         kinds = [f"0.5 is ideal; 95 %: {t.low:.2f} to {t.high:.2f}" for t in tests]
@@ -248,6 +256,22 @@ class _Judged:
         return found
 
 
+def error_of_sets(values: Sequence[float], common: float = 0.0) -> float | None:
+    """The standard error of the mean of a number over sets that have a share of their examples in common.
+
+    Sets that overlap vary less among each other than the number does, and their mean more. For means over examples, and
+    so for whatever nearly is one, the correlation of two sets is the share. None where sets say nothing of it.
+
+    >>> error_of_sets([1.0, 3.0]), error_of_sets([1.0, 3.0], common=1.0)
+    (1.0, None)
+    """
+    count = len(values)
+    if count < 2 or common >= 1:
+        return None
+    own = float(np.var(values, ddof=1)) / (1 - common)
+    return math.sqrt(own * (1 + (count - 1) * common) / count)
+
+
 def _share_error(share: float, count: int) -> float:
     """The standard error of a share of so many."""
     return math.sqrt(share * (1 - share) / count)
@@ -258,4 +282,4 @@ def _divergence(p: np.ndarray, q: np.ndarray) -> float:
     return float(stats.entropy(p, np.maximum(q, 1e-4)))
 
 
-__all__ = ["COPY", "FEWEST", "NEIGHBOURS", "OF_REAL", "Beside", "beside_real", "measure"]
+__all__ = ["COPY", "FEWEST", "NEIGHBOURS", "OF_REAL", "Beside", "beside_real", "error_of_sets", "measure"]

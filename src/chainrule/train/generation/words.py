@@ -36,20 +36,25 @@ def not_finite(found: Mapping[str, Metric]) -> str:
 
 
 def few(found: Mapping[str, Metric]) -> str:
-    """That there are fewer samples than features, so that their covariance has directions nobody saw.
+    """That sets have fewer samples than features, so that their covariance has directions nobody saw.
 
-    >>> few({"samples": Metric(20), "sample_features": Metric(64)})[:12]
+    >>> few({"samples": Metric(20), "compared_at_once": Metric(20), "sample_features": Metric(64)})[:12]
     'few samples:'
     """
-    if not {"samples", "sample_features"} <= found.keys():
+    if not {"compared_at_once", "sample_features"} <= found.keys():
         return ""
-    samples, features = found["samples"].value, found["sample_features"].value
-    if samples >= features:
+    compared, features = int(found["compared_at_once"].value), int(found["sample_features"].value)
+    if compared >= features:
         return ""
-    return (
-        f"few samples: the Fréchet distance compares covariances of {features:.0f} features by {samples:.0f} samples. "
-        f"Ask for more than {features:.0f}: samples={4 * int(features)}"
+    helps = (
+        f"Ask for more than {features}: samples={4 * features}"
+        if found["samples"].value < features
+        else "There are no more held-out examples: hold out more when training, data.split=0.6,0.2,0.2"
     )
+    few = (
+        f"few samples: the Fréchet distance compares covariances of {features} features by {compared} samples"
+    )
+    return f"{few}. {helps}"
 
 
 def collapsed(found: Mapping[str, Metric]) -> str:

@@ -19,7 +19,7 @@ from chainrule.core.types import Array, Key
 from chainrule.data.schema import Schema
 from chainrule.models.adversarial.adversarial_model import AdversarialModel
 from chainrule.models.adversarial.building import LEAKY, GameConfig
-from chainrule.models.adversarial.games import Game, games
+from chainrule.models.adversarial.games import AdversarialGame, games
 from chainrule.models.adversarial.networks import DecisionContext, Discriminator, Generator
 from chainrule.models.adversarial.stages import Stage, UpsampledConv
 from chainrule.networks import units
@@ -145,7 +145,7 @@ class DCGAN(AdversarialModel):
         self.discriminator = make_discriminator(config, schema, two)
 
     @property
-    def game(self) -> Game:
+    def game(self) -> AdversarialGame:
         """The non-saturating game."""
         return games["non-saturating"]
 

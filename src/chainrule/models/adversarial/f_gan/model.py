@@ -24,7 +24,7 @@ from chainrule.models.adversarial.building import (
     make_discriminator,
     make_generator,
 )
-from chainrule.models.adversarial.games import Game, Scores
+from chainrule.models.adversarial.games import AdversarialGame, Scores
 from chainrule.models.adversarial.networks import Discriminator, Generator
 from chainrule.probability.divergences import FDivergence, f_divergences, register
 
@@ -84,10 +84,11 @@ def f_divergence(name: str) -> FDivergence:
         return register(name, name)
 
 
-def f_game(divergence: FDivergence, saturating: bool) -> Game:
+def f_game(divergence: FDivergence, saturating: bool) -> AdversarialGame:
     """The game of one f-divergence, as functions of raw outputs v of the critic."""
 
-    def log_ratio(v: Scores) -> Scores:
+    def log_ratio(v: Scores, target: float) -> Scores:
+        del target  # bounds have no labels
         # The derivative of f* at the best critic is p/q.
         ratio = jax.vmap(jax.grad(divergence.conjugate))(divergence.activation(v))
         return jnp.log(jnp.maximum(ratio, 1e-30))
@@ -98,7 +99,7 @@ def f_game(divergence: FDivergence, saturating: bool) -> Game:
             return -divergence.conjugate_of_output(fake).mean()
         return -divergence.activation(fake).mean()
 
-    return Game(
+    return AdversarialGame(
         divergence.name,
         f"lower bound of the f-divergence with f(u) = {divergence.formula}",
         lambda real, fake, target: -divergence.bound_of_outputs(real, fake),
@@ -123,7 +124,7 @@ def _undecided(divergence: FDivergence) -> float:
 
 
 @functools.cache
-def game_of(divergence: str, saturating: bool) -> Game:
+def game_of(divergence: str, saturating: bool) -> AdversarialGame:
     """The game of a setting."""
     with jax.ensure_compile_time_eval():
         return f_game(f_divergence(divergence), saturating)
@@ -147,7 +148,7 @@ class FGAN(AdversarialModel):
         self.discriminator = make_discriminator(config, schema, two)
 
     @property
-    def game(self) -> Game:
+    def game(self) -> AdversarialGame:
         """The bound of the divergence."""
         return game_of(self.config.divergence, self.config.saturating)
 

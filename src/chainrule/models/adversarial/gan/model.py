@@ -25,7 +25,7 @@ from chainrule.models.adversarial.building import (
     make_discriminator,
     make_generator,
 )
-from chainrule.models.adversarial.games import Game, check_target, games
+from chainrule.models.adversarial.games import AdversarialGame, check_target, games
 from chainrule.models.adversarial.networks import Discriminator, Generator
 from chainrule.models.adversarial.penalties import zero_centred
 from chainrule.models.protocol import Metrics
@@ -97,7 +97,7 @@ class GAN(AdversarialModel):
         )
 
     @property
-    def game(self) -> Game:
+    def game(self) -> AdversarialGame:
         """The game of the settings."""
         return games[self.config.game]
 

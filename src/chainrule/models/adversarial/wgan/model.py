@@ -23,7 +23,7 @@ from chainrule.models.adversarial.building import (
     make_discriminator,
     make_generator,
 )
-from chainrule.models.adversarial.games import Game, games
+from chainrule.models.adversarial.games import AdversarialGame, games
 from chainrule.models.adversarial.networks import Discriminator, Generator
 from chainrule.models.protocol import Metrics
 
@@ -66,7 +66,7 @@ class WGAN(AdversarialModel):
         self.discriminator = clipped(make_discriminator(config, schema, two), config.clip)
 
     @property
-    def game(self) -> Game:
+    def game(self) -> AdversarialGame:
         """The difference of mean scores."""
         return games["wasserstein"]
 

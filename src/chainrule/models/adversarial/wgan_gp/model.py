@@ -23,7 +23,7 @@ from chainrule.models.adversarial.building import (
     make_discriminator,
     make_generator,
 )
-from chainrule.models.adversarial.games import Game, games
+from chainrule.models.adversarial.games import AdversarialGame, games
 from chainrule.models.adversarial.networks import Discriminator, Generator
 from chainrule.models.adversarial.penalties import interpolates, lengths, one_centred, scores_and_slopes
 from chainrule.models.protocol import Metrics
@@ -64,7 +64,7 @@ class WGANGP(AdversarialModel):
         self.discriminator = make_discriminator(config, schema, two, normalization=config.critic_norm)
 
     @property
-    def game(self) -> Game:
+    def game(self) -> AdversarialGame:
         """The difference of mean scores."""
         return games["wasserstein"]
 

@@ -17,7 +17,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.ar import pictures
 from chainrule.models.autoregressive.ar.process import ARProcess, Forecast, Start, predictors
-from chainrule.models.protocol import CanForecast, CanSample, Config, HasLogProb, HasPictures, Metrics
+from chainrule.models.protocol import CanForecast, CanSample, Config, HasPictures, HasStepDensity, Metrics
 
 
 @final
@@ -32,7 +32,7 @@ class ARConfig(Config):
 
 
 @final
-class AR(CanSample, CanForecast, HasLogProb, HasPictures):
+class AR(CanSample, CanForecast, HasStepDensity, HasPictures):
     """`x_t = mean + Σ_k a_k (x_{t-k} - mean) + e_t`.
 
     With a stationary start the free parameters are the inverse hyperbolic tangents of the partial autocorrelations:
@@ -81,6 +81,10 @@ class AR(CanSample, CanForecast, HasLogProb, HasPictures):
     def log_prob(self, x: Float[Array, "batch time 1"]) -> Float[Array, " batch"]:
         """Exact log-likelihood of each series (with `start=given`, of all but its first p values)."""
         return self.process.log_prob(x[..., 0], self.config.start)
+
+    def anomaly(self, x: Float[Array, "batch time 1"]) -> Float[Array, "batch scored"]:
+        """How unexpected each scored value is: minus its log-density given those before it, in nats."""
+        return -self.process.log_densities(x[..., 0], self.config.start)
 
     def sample(  # type: ignore[override]  # the options of this model, by name
         self, key: Key, n: int, *, length: int | None = None

@@ -5,7 +5,6 @@ distribution follows from the partial autocorrelations: they are the last coeffi
 1 to p, and the distribution exists exactly if all of them lie within (-1, 1).
 """
 
-import math
 from typing import Literal, NamedTuple, TypeAlias, final
 
 import equinox as eqx
@@ -145,27 +144,33 @@ class ARProcess(eqx.Module):
         `stationary`: the first values follow the stationary distribution. `noise`: the series begins at its mean, with
         the first noise. `given`: the first p values are not scored.
         """
+        return self.log_densities(x, start).sum(axis=1)
+
+    def log_densities(
+        self, x: Float[Array, "batch time"], start: Start = "stationary"
+    ) -> Float[Array, "batch scored"]:
+        """The log-density of each value given those before it, of all that are scored; they sum to `log_prob`."""
         check_choice("log_prob", "start", start, STARTS)
         if start == "stationary":
             self._require_stationary()
-        return self._log_prob(x, start)
+        return self._log_densities(x, start)
 
     @eqx.filter_jit
-    def _log_prob(self, x: Float[Array, "batch time"], start: Start) -> Float[Array, " batch"]:
+    def _log_densities(self, x: Float[Array, "batch time"], start: Start) -> Float[Array, "batch scored"]:
         deviation = x - self.mean
         reach = min(self.order, x.shape[1])
-        residual = self._residuals(deviation)[:, reach:]
-        total = _gaussian(residual, self.variance)
+        residual = self._residuals(deviation)
+        spread = jnp.broadcast_to(self.variance, residual.shape[1:])
         if start == "given":
-            return total
-        if start == "noise":
-            return total + _gaussian(self._residuals(deviation)[:, :reach], self.variance)
-        known = predictors(self.partial_autocorrelations())
-        for t in range(reach):
-            expected = deviation[:, :t][:, ::-1] @ known.weights[t]
-            spread = self.variance * known.shares[t] / known.shares[-1]
-            total += _gaussian((deviation[:, t] - expected)[:, None], spread)
-        return total
+            return jax.scipy.stats.norm.logpdf(residual[:, reach:], scale=jnp.sqrt(spread[None, reach:]))
+        if start == "stationary":
+            known = predictors(self.partial_autocorrelations())
+            expected = [deviation[:, :t][:, ::-1] @ known.weights[t] for t in range(reach)]
+            first = deviation[:, :reach] - jnp.stack(expected, axis=1)
+            residual = jnp.concatenate([first, residual[:, reach:]], axis=1)
+            begun = self.variance * known.shares[:reach] / known.shares[-1]
+            spread = jnp.concatenate([begun, spread[reach:]])
+        return jax.scipy.stats.norm.logpdf(residual, scale=jnp.sqrt(spread)[None])
 
     def sample(
         self,
@@ -243,10 +248,6 @@ class ARProcess(eqx.Module):
             f"no stationary distribution: a root of 1 - Σ a_k z^k has modulus {worst:.4g}, not above 1",
             remedy="use start='noise'",
         )
-
-
-def _gaussian(residual: Float[Array, "batch time"], variance: Scalar) -> Float[Array, " batch"]:
-    return -0.5 * (jnp.square(residual) / variance + jnp.log(2 * math.pi * variance)).sum(axis=1)
 
 
 __all__ = ["STARTS", "ARProcess", "Forecast", "Predictors", "Start", "partial_autocorrelations", "predictors"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, Drawing, EnsembleConfig
+from chainrule.models.autoregressive.conditionals import Conditionals, Continuation, EnsembleConfig
 from chainrule.models.autoregressive.vectors import VectorModel, ensemble
 from chainrule.models.protocol import require_binary
 from chainrule.probability.distributions.outputs import BernoulliOutput
@@ -37,7 +37,7 @@ class Regressions(Conditionals):
         """All conditionals in one product with a strictly lower triangular matrix."""
         return (x @ self.matrix.T + self.bias[None, :])[..., None]
 
-    def continued(self, x: Float[Array, "batch entries"], how: Drawing) -> Float[Array, "batch entries"]:
+    def continued(self, x: Float[Array, "batch entries"], how: Continuation) -> Float[Array, "batch entries"]:
         """Entry after entry; each needs one row of the matrix."""
         matrix = self.matrix
 

@@ -2,13 +2,17 @@
 
 from typing import final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, Drawing, EnsembleConfig
+from chainrule.information.compression.direct import SymbolDistributions
+from chainrule.information.compression.distributions import BinarySymbols
+from chainrule.models.autoregressive.conditionals import Conditionals, Continuation, EnsembleConfig
 from chainrule.models.autoregressive.vectors import VectorModel, ensemble
 from chainrule.models.protocol import require_binary
 from chainrule.probability.distributions.outputs import BernoulliOutput
@@ -70,7 +74,22 @@ class SharedHidden(Conditionals):
         logits = logits.swapaxes(0, 1).reshape(batch, strips * strip)[:, :entries]
         return (logits + self.bias[None, :])[..., None]
 
-    def continued(self, x: Float[Array, "batch entries"], how: Drawing) -> Float[Array, "batch entries"]:
+    def distributions(
+        self, rows: int, known: np.ndarray | None, entries: int, levels: int
+    ) -> SymbolDistributions:
+        """Entry after entry, whether they are known or not: long sums in another order would be other numbers."""
+        del known, levels
+        a = jnp.broadcast_to(self.hidden_bias[None].astype(jnp.float32), (rows, len(self.hidden_bias)))
+        for t in range(entries):
+            symbols = yield BinarySymbols(np.asarray(_share(self, a, jnp.int32(t))))
+            a = _heard(self, a, jnp.int32(t), jnp.asarray(symbols))
+
+    def held(self, entries: int) -> int:
+        """One after another."""
+        del entries
+        return 1
+
+    def continued(self, x: Float[Array, "batch entries"], how: Continuation) -> Float[Array, "batch entries"]:
         """Entry after entry, with the activities carried along."""
 
         def step(t: Int[Array, ""], carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -81,6 +100,20 @@ class SharedHidden(Conditionals):
 
         start = jnp.broadcast_to(self.hidden_bias[None, :], (len(x), len(self.hidden_bias)))
         return jax.lax.fori_loop(0, x.shape[1], step, (x, start))[0]
+
+
+@eqx.filter_jit
+def _share(member: SharedHidden, a: Float[Array, "rows width"], t: Int[Array, ""]) -> Float[Array, " rows"]:
+    """The probability of a one at an entry, from the activities before it."""
+    return jax.nn.sigmoid(jax.nn.sigmoid(a) @ member.outputs[t] + member.bias[t])
+
+
+@eqx.filter_jit
+def _heard(
+    member: SharedHidden, a: Float[Array, "rows width"], t: Int[Array, ""], symbols: Int[Array, " rows"]
+) -> Float[Array, "rows width"]:
+    """The activities after an entry."""
+    return a + symbols[:, None] * member.inputs[t][None, :]
 
 
 def strip_of(batch: int, entries: int, width: int) -> int:

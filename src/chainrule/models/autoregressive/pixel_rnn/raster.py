@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Int, Key, Tree
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, Drawing
+from chainrule.models.autoregressive.conditionals import Conditionals, Continuation
 from chainrule.models.autoregressive.pixels import PixelConfig, centred, class_tables, of_class, spread_over
 from chainrule.nn import Linear, Stack
 from chainrule.probability.distributions.outputs import OutputDistribution
@@ -59,7 +59,7 @@ class RasterLSTM(Conditionals):
         before = jnp.pad(centred(x)[:, :-1], ((0, 0), (1, 0)))
         return self.last(self.body(self._inputs(before, self.positions))[0])
 
-    def continued(self, x: Float[Array, "batch entries"], how: Drawing) -> Float[Array, "batch entries"]:
+    def continued(self, x: Float[Array, "batch entries"], how: Continuation) -> Float[Array, "batch entries"]:
         """Entry after entry, with the states carried along."""
 
         def move(

@@ -21,9 +21,9 @@ from chainrule.models.protocol import (
     CanForecast,
     CanSample,
     Config,
-    HasLogProb,
     HasPictures,
     HasRecurrence,
+    HasStepDensity,
     Metrics,
 )
 from chainrule.nn import Linear, Recurrent, Stack
@@ -48,7 +48,7 @@ class SeriesRNNConfig(Config):
 
 
 @final
-class SeriesRNN(CanSample, CanForecast, HasLogProb, HasRecurrence, HasPictures):
+class SeriesRNN(CanSample, CanForecast, HasStepDensity, HasRecurrence, HasPictures):
     """`x_t ~ N(m(h_t), s(h_t)²)`, where the state h_t has read `x_1 ... x_(t-1)`; the numbers of a step independent."""
 
     body: Stack

@@ -20,7 +20,7 @@ from chainrule.data.schema import Schema
 from chainrule.models.autoregressive import series_pictures
 from chainrule.models.autoregressive.wavenet.mu_law import MuLawOutput
 from chainrule.models.autoregressive.wavenet.network import CausalStack, Queues
-from chainrule.models.protocol import CanForecast, CanSample, Config, HasLogProb, HasPictures, Metrics
+from chainrule.models.protocol import CanForecast, CanSample, Config, HasPictures, HasStepDensity, Metrics
 from chainrule.probability.distributions.outputs import GaussianMixtureOutput, OutputDistribution
 
 _DRAWN = 2048
@@ -71,7 +71,7 @@ def suited(config: WaveNetConfig, schema: Schema, examples: int | None) -> dict[
 
 
 @final
-class WaveNet(CanSample, CanForecast, HasLogProb, HasPictures):
+class WaveNet(CanSample, CanForecast, HasStepDensity, HasPictures):
     """`p(x) = Π_t p(x_t | x_(t-R) ... x_(t-1))` with R the receptive field; numbers of one step independent."""
 
     network: CausalStack

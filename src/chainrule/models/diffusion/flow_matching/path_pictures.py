@@ -30,7 +30,9 @@ def pictures(model: "FlowMatching") -> Sequence[Picture]:
     if model.conditional and not model.classes and model.needs_condition:
         return []
     paths = _paths(model, jax.random.key(0), n, condition)
-    plane = kinds.of(model.schema).is_plane(model.schema)
+    # The velocity of all data together is known where conditions were left out now and then.
+    whole = not model.conditional or bool(model.config.condition_dropout)
+    plane = whole and kinds.of(model.schema).is_plane(model.schema)
     return [*([field(model, np.asarray(paths))] if plane else []), bends(paths)]
 
 

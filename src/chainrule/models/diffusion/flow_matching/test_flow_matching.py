@@ -170,6 +170,8 @@ def test_pictures_show_the_velocity_of_points_and_how_paths_bend_and_a_score_whe
     assert set(found) == {"velocity", "path-curvature", "error-by-level"}
     assert isinstance(found["velocity"], Scatter)
     assert isinstance(found["path-curvature"], Lines)
+    always = build(CLASSES, condition_dropout=0.0)  # it knows no velocity of all data together
+    assert [picture.name for picture in always.own_pictures()] == ["path-curvature"]
 
 
 def taught(model: FlowMatching, draw: Callable[[jax.Array], jax.Array], steps: int) -> FlowMatching:

@@ -1,6 +1,7 @@
 """RealNVP: coupling layers, equally fast in both directions (Dinh, Sohl-Dickstein and Bengio, 2017)."""
 
-from typing import Literal, final
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, final
 
 import jax
 from pydantic import Field
@@ -11,17 +12,18 @@ from chainrule.data.schema import Schema
 from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.realnvp.images import image_flow
 from chainrule.models.flow.settings import base_distribution, condition_features, encoder
-from chainrule.models.flow.stacks import StackConfig, shaped
+from chainrule.models.flow.stacks import NetworkStackConfig, flat, norms, repeated, shaped
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.chain import BijectionChain
+from chainrule.networks.flows.conditioners import scaled_weights
 from chainrule.networks.flows.couplings import Coupling, check_roles, roles
 from chainrule.networks.flows.elementwise import ScaleShift
-from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
+from chainrule.networks.flows.linear import ReversedEntries
 from chainrule.networks.flows.synthesisers import AdditiveSynthesiser, AffineSynthesiser
 
 
 @final
-class RealNVPConfig(StackConfig):
+class RealNVPConfig(NetworkStackConfig):
     """Settings of RealNVP."""
 
     layers: int = Field(6, ge=2, le=200, description="couplings; of images, see scales")
@@ -56,27 +58,36 @@ class RealNVPConfig(StackConfig):
 def vector_flow(config: RealNVPConfig, schema: Schema, key: Key) -> Bijection:
     """Couplings of vectors that take turns, with the norm of the settings after each."""
     size = schema.dimensions
-    for_roles, *keys = jax.random.split(key, 1 + config.layers)
-    turns = roles(config.split, size, config.layers, for_roles)
-    check_roles(turns)
+    check_roles(roles("halves", size, config.layers, key))
     synthesiser = AdditiveSynthesiser() if config.form == "additive" else AffineSynthesiser(config.bound)
-    layers: list[Bijection] = []
-    for moved, k in zip(turns, keys, strict=True):
-        layers.append(
-            Coupling(
-                moved,
-                synthesiser,
-                width=config.width,
-                depth=config.depth,
-                condition=condition_features(config),
-                key=k,
-            )
+
+    def layer(moved: Sequence[bool], k: Key) -> Bijection:
+        sizes = {"width": config.width, "depth": config.depth, "condition": condition_features(config)}
+        return scaled_weights(Coupling(moved, synthesiser, **sizes, key=k), config.gain)
+
+    def turned(k: Key) -> list[Bijection]:
+        return [layer([number >= size // 2 for number in range(size)], k), ReversedEntries(size)]
+
+    if config.split == "halves":
+        couplings: Bijection = repeated(config, size, config.layers, turned, key)
+    else:
+        for_roles, *keys = jax.random.split(key, 1 + config.layers)
+        turns = roles(config.split, size, config.layers, for_roles)
+        couplings = BijectionChain(
+            [
+                one
+                for moved, k in zip(turns, keys, strict=True)
+                for one in (layer(moved, k), *norms(config, size))
+            ]
         )
-        if config.norm != "none":
-            layers.append(ActNorm((size,)) if config.norm == "actnorm" else FlowBatchNorm((size,)))
     if config.form == "additive":
-        layers.append(ScaleShift((size,)))
-    return shaped(BijectionChain(layers), schema)
+        couplings = BijectionChain([couplings, ScaleShift((size,))])
+    return shaped(couplings, schema)
+
+
+def suited(config: RealNVPConfig, schema: Schema, count: int | None) -> Mapping[str, Any]:
+    """Settings that suit few vectors."""
+    return {} if kinds.of(schema).shows_pixels(schema) else flat(config, schema, count)
 
 
 def build(config: RealNVPConfig, schema: Schema, key: Key) -> FlowModel:
@@ -88,4 +99,4 @@ def build(config: RealNVPConfig, schema: Schema, key: Key) -> FlowModel:
     return FlowModel(bijection, base, encoder(config, schema, for_condition), config, schema)
 
 
-__all__ = ["RealNVPConfig", "build", "vector_flow"]
+__all__ = ["RealNVPConfig", "build", "suited", "vector_flow"]

@@ -14,6 +14,7 @@ from chainrule.models.flow.stacks import AutoregressiveConfig, autoregressive_fl
 from chainrule.networks.flows.autoregressive import masked_autoregressive
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.chain import InvertedBijection
+from chainrule.networks.flows.conditioners import scaled_weights
 from chainrule.networks.flows.couplings import Coupling, roles
 from chainrule.networks.flows.synthesisers import SplineSynthesiser
 
@@ -51,9 +52,8 @@ def build(config: SplineFlowConfig, schema: Schema, key: Key) -> FlowModel:
 
     def coupling(number: int, k: Key) -> Bijection:
         moved = roles("halves", size, number + 1, k)[number]
-        return InvertedBijection(
-            Coupling(moved, spline, width=config.width, depth=depth, condition=features, key=k)
-        )
+        made = Coupling(moved, spline, width=config.width, depth=depth, condition=features, key=k)
+        return InvertedBijection(scaled_weights(made, config.gain))
 
     def layers(k: Key) -> list[Bijection]:
         for_network, for_other, for_mixing = jax.random.split(k, 3)

@@ -69,8 +69,8 @@ class GPConfig(ApproximateConfig):
         5,
         ge=0,
         le=1000,
-        description=f"method=exact: further starts of the search, compared on {SCREENED} examples; the best goes on "
-        "with all",
+        description=f"method=exact and iterative: further starts of the search, compared on {SCREENED} examples; the "
+        "best goes on with all",
     )
     rank: int = Field(
         100,
@@ -125,18 +125,38 @@ def suited(config: GPConfig, schema: Schema, examples: int | None) -> Mapping[st
         )
     if config.approximate != "none":
         _check_approximate(config, exact)
-    if config.method == "iterative" and config.objective != "evidence":
-        raise ArgumentError(
-            f"method=iterative objective={config.objective}: iterations estimate the evidence alone",
-            remedy="leave objective out, or use method=exact",
-        )
     if config.ard is True and config.kernel in WITHOUT_SCALE:
         raise ArgumentError(
             f"ard=true: kernel={config.kernel} has no scales",
             remedy="use kernel=rbf or a matern, or leave ard out",
         )
     method = config.method if config.method != "auto" else "exact" if exact else "sparse"
+    _refuse_unused(config, method)
     return {"ard": has_scales(config, schema.dimensions), "method": method}
+
+
+_OF_METHODS = {
+    "objective": ("exact",),
+    "restarts": ("exact", "iterative"),
+    "points": ("exact", "iterative"),
+    "rank": ("iterative",),
+    "refinement": ("iterative",),
+    "inducing": ("sparse",),
+    "natural_rate": ("sparse",),
+}
+"""The methods that a setting is for, where it is not for all."""
+
+
+def _refuse_unused(config: GPConfig, method: str) -> None:
+    """Refuse settings other than the usual ones that the method would leave unread."""
+    for name, methods in _OF_METHODS.items():
+        given = getattr(config, name)
+        if method not in methods and given != GPConfig.model_fields[name].default:
+            suited = " or ".join(f"method={one}" for one in methods)
+            raise ArgumentError(
+                f"{name}={given} method={method}: this setting is for {suited}",
+                remedy=f"leave {name} out, or use {suited}",
+            )
 
 
 def _check_approximate(config: GPConfig, values: bool) -> None:

@@ -92,20 +92,24 @@ class SparseModel(HasState, HasPictures):
         """The distribution of the inducing values, where natural gradients move it."""
         return (self.process.mean, self.process.factor) if self.config.natural_rate > 0 else ()
 
-    def placed(self, data: Data) -> Self:
-        """With inducing inputs among the training examples, and their number."""
+    def beginning(self, data: Data) -> Float[np.ndarray, "inducing features"]:
+        """Where inducing inputs begin: among the training examples, fewer where there are not as many."""
         count = len(data.train)
         some = np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(int))
-        x = rows(data.train.batch(some).x)
-        wanted = len(self.process.inducing)
-        found = inducing_inputs(self.process.kernel, x, wanted)
+        return inducing_inputs(
+            self.process.kernel, rows(data.train.batch(some).x), len(self.process.inducing)
+        )
+
+    def placed(self, data: Data) -> Self:
+        """With inducing inputs where they begin, and the number of training examples."""
+        wanted, found = len(self.process.inducing), self.beginning(data)
         if len(found) < wanted:
             raise ArgumentError(
                 f"inducing={wanted}: there are only {len(found)} different training examples",
                 remedy=f"use inducing={len(found)}, or leave it out",
             )
         z = jnp.asarray(found, self.process.inducing.dtype)
-        total = jnp.asarray(count, self.examples.dtype)
+        total = jnp.asarray(len(data.train), self.examples.dtype)
         return eqx.tree_at(lambda m: (m.process.inducing, m.examples), self, (z, total))
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:

@@ -27,6 +27,8 @@ def all_of(model: "SparseModel", data: Data) -> Sequence[Picture]:
     features = model.schema.dimensions
     if features == 1 and isinstance(model.process.likelihood, GaussianLikelihood):
         found.append(band(model, data))
+    if features == 1:
+        found.append(moves(model, data))
     if 2 <= features <= 100:
         found.append(locations(model, data))
     return found
@@ -105,6 +107,27 @@ def band(model: "SparseModel", data: Data) -> Lines:
     )
 
 
+def moves(model: "SparseModel", data: Data) -> Lines:
+    """Where inducing inputs began along the only column, and where training left them."""
+    began, ended = (
+        _inputs(model, data, np.asarray(z))[:, 0] for z in (model.beginning(data), model.process.inducing)
+    )
+    name = model.schema.columns[0] if len(model.schema.columns) == 1 else "x"
+    at = np.array([0.0, 1.0])
+    spread = float(np.std(began)) or 1.0
+    moved = float(np.sqrt(np.square(ended - began).mean()))
+    return Lines(
+        "inducing-inputs",
+        "How training moved the inducing inputs",
+        "share of training",
+        name,
+        {"mean": (at, np.array([began.mean(), ended.mean()]))},
+        threads=(at, np.stack([began, ended], axis=1)),
+        caption=f"From means of clusters of training examples to where the bound is higher: by {moved:.3g}, which is "
+        f"{moved / spread:.2g} of their spread (root mean squares).",
+    )
+
+
 def locations(model: "SparseModel", data: Data) -> Scatter:
     """Training examples and inducing inputs along the two columns that vary most."""
     x, _ = _examples(model, data)
@@ -112,18 +135,20 @@ def locations(model: "SparseModel", data: Data) -> Scatter:
     first, second = np.sort(np.argsort(-seen.std(axis=0), kind="stable")[:2]).tolist()
     given = model.schema.columns
     names = given if len(given) == seen.shape[1] else [f"x{i + 1}" for i in range(seen.shape[1])]
-    groups = {
-        "examples": _inputs(model, data, seen)[:, [first, second]],
-        "inducing inputs": _inputs(model, data, np.asarray(model.process.inducing))[:, [first, second]],
-    }
+    shown, began, ended = (
+        _inputs(model, data, np.asarray(z))[:, [first, second]]
+        for z in (seen, model.beginning(data), model.process.inducing)
+    )
     return Scatter(
         "inducing-inputs",
-        "Where the inducing inputs are",
+        "Where the inducing inputs began, and where they are",
         names[first],
         names[second],
-        groups,
-        caption="They begin at the means of clusters of training examples and move with the gradient of the bound.",
+        {"examples": shown, "inducing inputs": ended},
+        arrows=(began, ended - began),
+        caption="Arrows lead from where they began, the means of clusters of training examples, to where the gradient "
+        "of the bound moved them.",
     )
 
 
-__all__ = ["all_of", "band", "learnt", "locations"]
+__all__ = ["all_of", "band", "learnt", "locations", "moves"]

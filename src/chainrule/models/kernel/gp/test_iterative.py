@@ -13,7 +13,7 @@ from chainrule.data import Data
 from chainrule.models.kernel.gp import GPRegressor, IterativeGPRegressor
 
 RNG = np.random.default_rng(0)
-GIVEN = {"learn": False, "scale": 1.0, "noise": 0.05, "ard": False, "rank": 20}
+GIVEN = {"learn": False, "scale": 1.0, "noise": 0.05, "ard": False}
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def run(table: Data, tmp_path_factory: pytest.TempPathFactory) -> cr.Run:
     return cr.fit(model, table, run=tmp_path_factory.mktemp("runs") / "iterative")
 
 
-def iterated(table: Data, method: str) -> eqx.Module:
-    model = cr.models.build("gp", table, method=method, **GIVEN)
+def iterated(table: Data, method: str, **settings: int) -> eqx.Module:
+    model = cr.models.build("gp", table, method=method, **GIVEN, **settings)
     return model.iterate(table.train.batch(np.arange(len(table.train))), jax.random.key(0))[0]  # type: ignore[attr-defined]
 
 
@@ -43,7 +43,7 @@ def answers(model: GPRegressor | IterativeGPRegressor, x: jax.Array) -> tuple[ja
 
 
 def test_the_answers_and_their_slopes_are_those_of_the_exact_process(table: Data) -> None:
-    exact, iterative = iterated(table, "exact"), iterated(table, "iterative")
+    exact, iterative = iterated(table, "exact"), iterated(table, "iterative", rank=20)
     assert isinstance(exact, GPRegressor)
     assert isinstance(iterative, IterativeGPRegressor)
     x = jnp.asarray(np.concatenate([table.test.x, [[4.0, 4.0]]]), jnp.float32)
@@ -90,8 +90,18 @@ def test_learning_raises_the_evidence_and_the_loss_is_the_one_after_it(run: cr.R
 
 
 def test_settings_that_contradict_are_refused(table: Data) -> None:
-    with pytest.raises(ArgumentError, match="iterations estimate the evidence alone"):
-        cr.models.build("gp", table, method="iterative", objective="leave-one-out")
+    for settings, said in (
+        (
+            {"method": "iterative", "objective": "leave-one-out"},
+            "objective=leave-one-out method=iterative: this setting is for method=exact",
+        ),
+        ({"method": "sparse", "points": 20}, "points=20 method=sparse: this setting is for method=exact or"),
+        ({"method": "sparse", "restarts": 0}, "restarts=0 method=sparse"),
+        ({"inducing": 20}, "inducing=20 method=exact: this setting is for method=sparse"),
+        ({"rank": 20}, "rank=20 method=exact: this setting is for method=iterative"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            cr.models.build("gp", table, **settings)
     with pytest.raises(ArgumentError, match="method=iterative: classes are learnt by method=sparse"):
         cr.models.build("gp", cr.data.load("moons"), method="iterative")
     x = RNG.normal(size=(20, 2)).astype(np.float32)

@@ -110,6 +110,8 @@ def test_inducing_inputs_begin_among_the_examples_and_move(built: tuple[Data, An
     assert int(model.examples) == len(data.train)
     after = np.asarray(run.model.process.inducing)  # type: ignore[attr-defined]
     assert np.abs(after - z).max() > 1e-3
+    began = run.model.beginning(data)  # type: ignore[attr-defined]  # known of a trained model, too
+    np.testing.assert_allclose(began, z, atol=1e-6)
 
 
 def test_without_learning_kernel_and_noise_stay() -> None:

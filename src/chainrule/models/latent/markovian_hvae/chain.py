@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
+from chainrule.information.compression.bits_back import Move, markov_moves
 from chainrule.models.latent.bodies import Decoder, Encoder, check_pixels, make_decoder, make_encoder
 from chainrule.models.latent.hierarchical import HierarchicalConfig
 from chainrule.models.latent.hierarchy import Choose, Hierarchy, Path, joined, standard
@@ -80,6 +81,11 @@ class MarkovChain(Hierarchy):
         self.downs = tuple(conditional(t, latents[t + 1], keys[count + t - 1]) for t in range(count - 1))
         self.decoder = make_decoder(config, latents[0], schema, output, for_decoder)
         self.sizes = latents
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """Interleaved: a level goes onto the stack as soon as the one above it is known."""
+        return markov_moves(len(self.sizes))
 
     def inferred(self, x: Array, noise: Array) -> Path:
         """Upwards from the example."""

@@ -24,11 +24,14 @@ from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.information.compression.quantized import QuantizedCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.latent.coded import AT_ONCE, Entries, JudgesEntries
 from chainrule.models.latent.likelihoods import output_of
 from chainrule.models.latent.settings import EntryConfig
 from chainrule.models.latent.vq_vae import pictures
 from chainrule.models.latent.vq_vae.bodies import Coder, Uncoder, make_coders
+from chainrule.models.latent.vq_vae.coding import quantized_code
 from chainrule.models.latent.vq_vae.prior import CodePrior
 from chainrule.models.latent.vq_vae.quantizer import Quantizer, perplexity, straight_through
 from chainrule.models.protocol import (
@@ -87,7 +90,7 @@ class VQVAEConfig(EntryConfig):
 
 
 @final
-class VQVAE(JudgesEntries, HasState, HasBoundParts, HasCodebook):
+class VQVAE(JudgesEntries, HasState, HasBoundParts, HasCodebook, HasCode):
     """Stands for each example by codes of a codebook, and knows how likely their combinations are."""
 
     encoder: Coder
@@ -183,6 +186,10 @@ class VQVAE(JudgesEntries, HasState, HasBoundParts, HasCodebook):
     def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
         """`log p(x | c) + log p(c)` of each example and its codes."""
         return self.bound(Batch(x), key).elbo
+
+    def code(self) -> QuantizedCode:
+        """Codes by the prior, then entries given the codes."""
+        return quantized_code(self)
 
     # ------------------------------------------------------------------ codes
 

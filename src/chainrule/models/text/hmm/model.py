@@ -14,6 +14,8 @@ from chainrule.core.types import Array, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.information.compression.direct import EntryCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.protocol import (
     CanEncode,
     CanForecast,
@@ -24,6 +26,7 @@ from chainrule.models.protocol import (
     Metrics,
 )
 from chainrule.models.text.hmm import pictures
+from chainrule.models.text.hmm.coding import series_code
 from chainrule.models.text.hmm.config import HMMConfig
 from chainrule.models.text.hmm.emission import LevelStates, NormalStates, StateEmission
 from chainrule.models.text.hmm.learning import learned
@@ -31,7 +34,7 @@ from chainrule.probability import HiddenMarkov
 
 
 @final
-class HMM(HasOwnTraining, HasLogProb, CanSample, CanEncode, CanForecast, HasPictures):
+class HMM(HasOwnTraining, HasLogProb, CanSample, CanEncode, CanForecast, HasPictures, HasCode):
     """A chain of hidden states; each emits normal vectors, or one of the levels of the data."""
 
     start: Float[Array, " states"]
@@ -125,6 +128,10 @@ class HMM(HasOwnTraining, HasLogProb, CanSample, CanEncode, CanForecast, HasPict
         del key
         weights = np.asarray(self.hidden().predict(np.asarray(self.emission.read(history)), steps))
         return self.emission.quantiles(weights, levels)
+
+    def code(self) -> EntryCode:
+        """Step after step, each level by its probability given those before it."""
+        return series_code(self)
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """States over a held-out series, what each emits, how they follow each other."""

@@ -1,5 +1,6 @@
 """The hidden Markov model as a model: what a run learns, levels, forecasts."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -91,6 +92,28 @@ def test_levels_are_emitted_as_levels() -> None:
         0.5,
         1.0,
     }
+
+
+def test_series_of_levels_are_compressed_at_their_likelihood() -> None:
+    pytest.importorskip("constriction", reason="`pip install 'chainrule[compress]'` brings the coders")
+    symbols = HiddenMarkov([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2, 0.0], [0.0, 0.3, 0.7]])
+    y = np.asarray(symbols.sample(jax.random.key(1), 30, (40,)).y).astype(np.uint8)
+    model = HMM(HMMConfig(states=2), Schema("sequence", (30, 1), levels=3), jax.random.key(0))
+    probs = jnp.array([[0.8, 0.2, 0.0], [0.0, 0.3, 0.7]])
+    moved = (jnp.array([[0.9, 0.1], [0.2, 0.8]]), probs)
+    model = eqx.tree_at(lambda m: (m.transition, m.emission.probs), model, moved)
+    blob = cr.information.compress(model, y[..., None])
+    np.testing.assert_array_equal(cr.information.decompress(model, blob)[..., 0], y)
+    bits = model.code().by_example(y.astype(np.int32))["likelihood"].sum(axis=1)
+    np.testing.assert_allclose(bits, -symbols.log_prob(y) / np.log(2), rtol=1e-5)
+    strange = np.full((1, 30, 1), [2], np.uint8)
+    strange[0, ::2] = 0  # rarely, but never refused
+    np.testing.assert_array_equal(
+        cr.information.decompress(model, cr.information.compress(model, strange)), strange
+    )
+    numbers = HMM(HMMConfig(states=2), Schema("sequence", (8, 2)), jax.random.key(0))
+    with pytest.raises(CapabilityError, match="continuous numbers"):
+        numbers.code()
 
 
 def test_several_features_of_levels_are_refused() -> None:

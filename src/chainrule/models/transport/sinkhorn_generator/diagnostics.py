@@ -1,6 +1,6 @@
 """How training by transport goes: the distance beside the least it can be, and alarms in words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,8 @@ _LINES = 3
 """Lines of training numbers in a row that make an alarm."""
 _MISPLACED = 0.1
 """Share of the mass in wrong places from which gradients mislead."""
+_LARGER = 4
+"""By this an eps is worth raising: iterations grow with its inverse."""
 
 
 def column(history: Mapping[str, np.ndarray], name: str, split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -21,24 +23,25 @@ def column(history: Mapping[str, np.ndarray], name: str, split: str) -> tuple[np
     return history["step"][chosen].astype(float), history[name][chosen]
 
 
-def alarms(history: Mapping[str, np.ndarray]) -> list[Alarm]:
-    """Plans that do not converge, and what helps."""
+def alarms(history: Mapping[str, np.ndarray], eps: float, *, annealed: bool) -> list[Alarm]:
+    """Plans that do not converge, and what helps a run with this eps, which falls to it (`annealed`) or not."""
     step, error = column(history, "marginal_error", "train")
     if len(step) < _LINES or error[-_LINES:].min() < _MISPLACED:
         return []
+    slower = " a slower fall of it (anneal=0.5)," if annealed else ""
     return [
         Alarm(
             "plans not converged",
             int(step[-1]),
             f"{error[-1]:.2g} of the mass is in the wrong place when the solver gives up: gradients mislead. What "
-            "helps: a larger eps (eps=0.1), a slower fall of it (anneal=0.5), or smaller steps (optimizer.lr=3e-4)",
+            f"helps: a larger eps (eps={_LARGER * eps:g}),{slower} or smaller steps (optimizer.lr=3e-4)",
         )
     ]
 
 
-def curves(history: Mapping[str, np.ndarray], unit: str) -> list[Picture]:
-    """The distance with its floor, and eps."""
-    marks = [(float(alarm.step), alarm.name) for alarm in alarms(history)]
+def curves(history: Mapping[str, np.ndarray], unit: str, found: Sequence[Alarm]) -> list[Picture]:
+    """The distance with its floor, and eps where the distance has one; alarms are marked."""
+    marks = [(float(alarm.step), alarm.name) for alarm in found]
     pictures: list[Picture] = []
     series = {
         label: values

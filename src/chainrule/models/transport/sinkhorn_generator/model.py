@@ -143,6 +143,8 @@ class SinkhornGenerator(HasParts, HasGenerator, HasDiagnostics, HasSnapshots, Ha
         y = self._drawn(random.named(key, "noise"), len(x), x)
         eps = self._eps(x, progress)
         found = self._distance(x, y, eps, random.named(key, "directions"))
+        if self.config.distance == "sliced":  # sorting has neither
+            return found.value, {}, self
         return found.value, {"eps": eps, "marginal_error": jax.lax.stop_gradient(found.error)}, self
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
@@ -193,7 +195,7 @@ class SinkhornGenerator(HasParts, HasGenerator, HasDiagnostics, HasSnapshots, Ha
         del x
         raise CapabilityError(
             "log_prob: this model is implicit, a function of noise whose density is not known",
-            remedy="train a model with a density: chainrule train made (an autoregressive flow for continuous data)\n"
+            remedy="train a model with a density: chainrule train spline-flow (points, tables) or glow (images)\n"
             "or judge samples by distances from held-out data: chainrule score RUN",
         )
 
@@ -232,11 +234,12 @@ class SinkhornGenerator(HasParts, HasGenerator, HasDiagnostics, HasSnapshots, Ha
 
     def alarms(self, history: Mapping[str, np.ndarray]) -> Sequence[Alarm]:
         """Plans that were far from converged."""
-        return diagnostics.alarms(history)
+        config = self.config
+        return diagnostics.alarms(history, config.eps, annealed=bool(config.anneal) and not config.absolute)
 
     def curves(self, history: Mapping[str, np.ndarray]) -> Sequence[Picture]:
         """The distance beside that of real examples from each other, and eps on its way down."""
-        return diagnostics.curves(history, self.loss_unit())
+        return diagnostics.curves(history, self.loss_unit(), self.alarms(history))
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """The ways transport would send generated points, modes, walks through the noise."""

@@ -37,8 +37,9 @@ def all_of(model: Any, data: Data, key: Key) -> list[Picture]:
 
 def _ways(model: Any, data: Data, key: Key) -> Scatter:
     """Where the gradient of the divergence from held-out points sends generated ones."""
-    count = min(_POINTS, len(data.val))
-    real = np.asarray(data.val.batch(np.arange(count)).x).reshape(-1, 2).astype(np.float32)
+    part, whose = (data.val, "held-out") if len(data.val) else (data.train, "training")
+    chosen = np.arange(min(_POINTS, len(part)))
+    real = np.asarray(part.batch(chosen).x).reshape(-1, 2).astype(np.float32)
     drawn = np.asarray(model.sample(key, _POINTS)).reshape(-1, 2)
     slope = np.asarray(_slope(jnp.asarray(drawn), jnp.asarray(real)))
     # A step of a half along the slope of a squared distance is the whole way.
@@ -52,9 +53,9 @@ def _ways(model: Any, data: Data, key: Key) -> Scatter:
         "Where transport would send generated points",
         x_label,
         y_label,
-        {"held-out": np.asarray(back(real)), "generated": np.asarray(back(drawn))},
+        {whose: np.asarray(back(real)), "generated": np.asarray(back(drawn))},
         arrows=(begin, end - begin),
-        caption="Arrows: minus the gradient of the Sinkhorn divergence (of squared distances) from held-out points, at "
+        caption=f"Arrows: minus the gradient of the Sinkhorn divergence (of squared distances) from {whose} points, at "
         f"some of the generated ones. Their mean length is {length.mean():.2g} in units of the data; of two sets of "
         "real points arrows are short as well, and of no common direction.",
     )

@@ -1,5 +1,6 @@
 """A generator trained by transport: its slope, its bias and what takes it away, eps on its way, whole runs."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import chainrule as cr
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Batch
 from chainrule.data.generated.toys import modes_of
+from chainrule.data.splits import Subset
 from chainrule.models.transport.sinkhorn_generator import diagnostics
 from chainrule.models.transport.sinkhorn_generator.losses import divergence, entropic, sliced
 from chainrule.probability.samples import mode_coverage
@@ -137,7 +139,7 @@ def test_what_the_model_cannot_do_is_said(data: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
     with pytest.raises(CapabilityError, match="implicit") as error:
         model.log_prob(jnp.zeros((1, 2)))
-    assert "chainrule train made" in str(error.value)
+    assert "chainrule train spline-flow" in str(error.value)
     with pytest.raises(ArgumentError, match="leave the condition out"):
         model.generate(jnp.zeros((1, 2)), condition=0)
 
@@ -148,9 +150,23 @@ def test_plans_that_do_not_converge_raise_an_alarm_with_remedies() -> None:
         "split": np.array(["train"] * 4),
         "marginal_error": np.array([0.0, 0.3, 0.4, 0.5]),
     }
-    (alarm,) = diagnostics.alarms(history)
+    (alarm,) = diagnostics.alarms(history, 0.3, annealed=True)
+    assert "eps=1.2" in alarm.text
+    assert "anneal=0.5" in alarm.text
+    (alarm,) = diagnostics.alarms(history, 0.3, annealed=False)
+    assert "anneal" not in alarm.text
     assert alarm.text.count("=") >= 2
-    assert diagnostics.alarms({**history, "marginal_error": np.array([0.3, 0.4, 0.5, 0.01])}) == []
+    well = {**history, "marginal_error": np.array([0.3, 0.4, 0.5, 0.01])}
+    assert diagnostics.alarms(well, 0.3, annealed=True) == []
+
+
+def test_reports_of_data_without_held_out_points_and_of_sliced_transport_show_what_there_is() -> None:
+    points = cr.data.from_arrays(np.random.default_rng(0).normal(size=(40, 2)))
+    whole = dataclasses.replace(points, val=Subset(points.val, np.arange(0)))
+    model = cr.models.build("sinkhorn-generator", whole, distance="sliced", **TOY)
+    (ways,) = model.pictures(whole, KEY)
+    assert set(ways.groups) == {"training", "generated"}
+    assert model.generator_move(batch_of(whole, 8), KEY)[1] == {}
 
 
 def test_a_run_shows_its_floor_and_goes_on_bit_for_bit(data: Any, tmp_path: Path) -> None:

@@ -67,13 +67,20 @@ class BetaBinomialOutput(ProbableLevels):
         return self._log_probability(parameters, level) + math.log(self.levels - 1)
 
     def logits(self, parameters: Float[Array, "*entries 2"]) -> Float[Array, "*entries levels"]:
-        """The formula of `log_prob` for all levels."""
-        levels = jnp.arange(self.levels, dtype=parameters.dtype)
-        all_levels = jnp.broadcast_to(levels, (*parameters.shape[:-1], self.levels))
-        return self._log_probability(parameters[..., None, :], all_levels)
+        """From level to level: `p(k + 1) / p(k) = (n - k) (k + a) / ((k + 1) (n - k - 1 + b))`."""
+        a, b = self._shapes(parameters)
+        n, below = self.levels - 1, np.arange(self.levels - 1).reshape(*(1,) * a.ndim, -1)
+        ways, level = (jnp.asarray(one, a.dtype) for one in (np.log((n - below) / (below + 1)), below))
+        steps = ways + jnp.log((level + a[..., None]) / (n - 1 - level + b[..., None]))
+        first = jnp.zeros((*a.shape, 1), a.dtype)
+        return jax.lax.associative_scan(jnp.add, jnp.concatenate([first, steps], axis=-1), axis=-1)
+
+    def _shapes(self, parameters: Array) -> tuple[Array, Array]:
+        a, b = jnp.moveaxis(jnp.exp(_EXTREME * jnp.tanh(parameters / _EXTREME)), -1, 0)
+        return a, b
 
     def _log_probability(self, parameters: Array, level: Array) -> Array:
-        a, b = jnp.moveaxis(jnp.exp(_EXTREME * jnp.tanh(parameters / _EXTREME)), -1, 0)
+        a, b = self._shapes(parameters)
         a, b = jnp.broadcast_to(a, level.shape), jnp.broadcast_to(b, level.shape)
         n = self.levels - 1
         # A table in double precision: these are small differences of large numbers.

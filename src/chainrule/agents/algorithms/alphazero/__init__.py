@@ -1,0 +1,45 @@
+"""AlphaZero: self-play guided by search, for games of two."""
+
+from typing import Any
+
+from chainrule.agents.algorithms.alphazero.config import AlphaZeroConfig
+from chainrule.agents.algorithms.alphazero.learner import AlphaZero
+from chainrule.agents.learning.base import AlgorithmEntry, HasGameNetwork
+from chainrule.agents.policy_value.network import PolicyValueNetwork
+from chainrule.core.errors import ArgumentError
+
+
+def _build(config: AlphaZeroConfig, env: Any, steps: int) -> AlphaZero:
+    del steps  # nothing is annealed
+    return AlphaZero(config, env, _learnt(config.start) if config.start else None)
+
+
+def _learnt(run: str) -> PolicyValueNetwork:
+    """The network of another run."""
+    # Runs know all algorithms, so that an algorithm can only ask for them when it is used.
+    from chainrule.agents.training.run import AgentRun
+
+    opened = AgentRun.open(run)
+    if not isinstance(opened.learner, HasGameNetwork):
+        raise ArgumentError(
+            f"start={run}: a run of {opened.config['model']['name']} has no network that says both move and outcome",
+            remedy="train one by imitation, or by alphazero",
+        )
+    return opened.learner.network(opened.state())
+
+
+ENTRY = AlgorithmEntry(
+    name="alphazero",
+    summary="Self-play guided by tree search: learns a game of two from its rules alone.",
+    config=AlphaZeroConfig,
+    build=_build,
+    env="tic-tac-toe",
+    steps=200_000,
+    citation="Silver et al., A general reinforcement learning algorithm that masters chess, shogi, and Go through "
+    "self-play, Science 362, 2018",
+    toy={"simulations": 4, "games": 4, "moves": 4, "window": 64, "batch": 8, "updates": 2, "width": 16},
+    toy_env="tic-tac-toe",
+    toy_steps=64,
+)
+
+__all__ = ["ENTRY", "AlphaZero", "AlphaZeroConfig"]

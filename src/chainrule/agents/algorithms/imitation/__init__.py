@@ -1,0 +1,28 @@
+"""Imitation: moves and outcomes of stored games."""
+
+from typing import Any
+
+from chainrule.agents.algorithms.imitation.config import ImitationConfig
+from chainrule.agents.algorithms.imitation.learner import Imitation
+from chainrule.agents.learning.base import AlgorithmEntry
+
+
+def _build(config: ImitationConfig, env: Any, steps: int) -> Imitation:
+    del steps  # nothing is annealed
+    return Imitation(config, env)
+
+
+ENTRY = AlgorithmEntry(
+    name="imitation",
+    summary="Learning from stored games: which move comes next, and who will win.",
+    config=ImitationConfig,
+    build=_build,
+    env="tic-tac-toe",
+    steps=400_000,
+    citation="Silver et al., Mastering the game of Go with deep neural networks and tree search, Nature 529, 2016",
+    toy={"teacher_games": 8, "teacher_simulations": 8, "batch": 8, "updates": 2, "width": 16},
+    toy_env="tic-tac-toe",
+    toy_steps=64,
+)
+
+__all__ = ["ENTRY", "Imitation", "ImitationConfig"]

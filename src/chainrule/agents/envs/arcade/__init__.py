@@ -1,0 +1,1 @@
+"""Games on small grids of pixels."""

@@ -1,0 +1,225 @@
+"""Checks of environments: what a learner takes for granted, tried on random steps before anything is trained."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.extend.core
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.agents.envs.base import Environment, TimeStep, or_restarted
+from chainrule.agents.envs.spaces import Space
+from chainrule.core.checks import whole
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Key
+
+
+@final
+@dataclass(frozen=True)
+class EnvironmentCheck:
+    """What random steps have shown of an environment that broke no rule."""
+
+    steps: int
+    terminated: int
+    """Episodes that ended."""
+    truncated: int
+    """Episodes that were cut off."""
+    lowest_reward: float
+    highest_reward: float
+    notes: tuple[str, ...]
+    """What is no error, and may still surprise."""
+
+
+class _Seen(NamedTuple):
+    """What is looked at after every step."""
+
+    observation: Array
+    outside: Array
+    not_finite: Array
+    reward: Array
+    impure: Array
+    terminated: Array
+    truncated: Array
+    later_reward: Array
+    """Of a second step after an end."""
+
+
+def check_env(env: Environment[Any], steps: int = 1000, seed: int = 0) -> EnvironmentCheck:
+    """Take random steps in an environment; raise with the first rule that is broken.
+
+    Looked for are steps that cannot be compiled, shapes and types that change, numbers that are not finite,
+    observations outside their space, and steps that depend on more than their arguments.
+
+    >>> from chainrule.agents import envs
+    >>> check_env(envs.make("frozen-lake"), steps=200).highest_reward <= 1
+    True
+    """
+    whole("check_env", "steps", steps)
+    _check_shapes(env)
+    seen = jax.device_get(_random_steps(env, jax.random.key(seed), steps))
+    _check_steps(seen)
+    over = seen.terminated | seen.truncated
+    notes = []
+    late = seen.terminated & (seen.later_reward != 0)
+    if late.any():
+        reward = float(seen.later_reward[late.argmax()])
+        notes.append(f"a step after an end still earns {reward:g}; it must not be counted")
+    if not over.any():
+        notes.append(f"no episode was over within {steps:,} steps; a TimeLimit may be wanted")
+    return EnvironmentCheck(
+        steps,
+        int(seen.terminated.sum()),
+        int(seen.truncated.sum()),
+        float(seen.reward.min()),
+        float(seen.reward.max()),
+        tuple(notes),
+    )
+
+
+def never_ends(env: Environment[Any]) -> bool:
+    """Whether no step can end an episode, so that all of them are cut off.
+
+    Read from the program of `step`: an end that depends on nothing that happens, and is false. What cannot be told from
+    there counts as an end.
+
+    >>> from chainrule.agents import envs
+    >>> never_ends(envs.make("pendulum")), never_ends(envs.make("cartpole"))
+    (True, False)
+    """
+    key = jax.random.key(0)
+    space = env.action_space
+    action = jax.ShapeDtypeStruct(space.shape, space.dtype)
+    state = eqx.filter_eval_shape(env.reset, key)[0]
+    program = jax.make_jaxpr(lambda *given: env.step(*given).terminated)(key, state, action).jaxpr
+    needed = {var for var in program.outvars if isinstance(var, jax.extend.core.Var)}
+    for equation in reversed(program.eqns):
+        if needed.intersection(equation.outvars):
+            needed |= {var for var in equation.invars if isinstance(var, jax.extend.core.Var)}
+    if needed.intersection(program.invars):
+        return False
+    taken = jnp.zeros(space.shape, space.dtype)
+    return not eqx.filter_jit(lambda: env.step(key, env.reset(key)[0], taken).terminated)()
+
+
+def _check_shapes(env: Environment[Any]) -> None:
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    space = env.action_space
+    action = jax.ShapeDtypeStruct(space.shape, space.dtype)
+    state, first = _traced("reset", eqx.filter_eval_shape, env.reset, key)
+    after = _traced("step", eqx.filter_eval_shape, env.step, key, state, action)
+    if not isinstance(after, TimeStep):
+        raise ArgumentError(f"step returns {type(after).__name__}, not a TimeStep")
+    _check_observation("reset", first, env.observation_space)
+    _check_observation("step", after.observation, env.observation_space)
+    if after.reward.shape != () or not jnp.issubdtype(after.reward.dtype, jnp.floating):
+        raise ArgumentError(f"step: the reward is {_shown(after.reward)}, not one real number")
+    for name, flag in (("terminated", after.terminated), ("truncated", after.truncated)):
+        if flag.shape != () or flag.dtype != bool:
+            raise ArgumentError(f"step: {name} is {_shown(flag)}, not one truth value")
+    before: Any = jax.tree.structure(state)
+    now: Any = jax.tree.structure(after.state)
+    if before != now:
+        raise ArgumentError(f"step: the state changes from {before} to {now}")
+    pairs = zip(jax.tree.leaves_with_path(state), jax.tree.leaves(after.state), strict=True)
+    for (path, old), new in pairs:
+        if (old.shape, old.dtype) != (new.shape, new.dtype):
+            where = jax.tree_util.keystr(path) or "it"
+            raise ArgumentError(
+                f"step: of the state, {where} changes from {_shown(old)} to {_shown(new)}",
+                remedy="give it one shape and type from reset on",
+            )
+
+
+def _traced(name: str, shapes: Any, function: Any, *arguments: Any) -> Any:
+    """Shapes of what a function returns; what JAX cannot compile is said in words."""
+    try:
+        return shapes(function, *arguments)
+    except (
+        jax.errors.TracerArrayConversionError,
+        jax.errors.TracerBoolConversionError,
+        jax.errors.TracerIntegerConversionError,
+        jax.errors.ConcretizationTypeError,
+    ) as error:
+        raise ArgumentError(
+            f"{name} cannot be compiled: it needs the value of an array ({type(error).__name__})",
+            remedy="write jnp.where(condition, a, b) for `if`, and jax.numpy for numpy",
+        ) from error
+
+
+def _check_observation(where: str, seen: Any, space: Space) -> None:
+    if seen.shape != space.shape or seen.dtype != space.dtype:
+        expected = _shown(jax.ShapeDtypeStruct(space.shape, space.dtype))
+        raise ArgumentError(f"{where}: the observation is {_shown(seen)}, its space says {expected}")
+
+
+def _shown(leaf: Any) -> str:
+    return f"{leaf.dtype}{list(leaf.shape)}"
+
+
+@eqx.filter_jit
+def _random_steps(env: Environment[Any], key: Key, steps: int) -> _Seen:
+    def one(state: Any, key: Key) -> tuple[Any, _Seen]:
+        action_key, step_key, reset_key, later_key = jax.random.split(key, 4)
+        action = env.action_space.sample(action_key)
+        after = env.step(step_key, state, action)
+        # Traced a second time: a step that draws its own random numbers, or counts, answers differently.
+        again = env.step(step_key, state, action)
+        later = env.step(later_key, after.state, action)
+        seen = _Seen(
+            after.observation,
+            ~env.observation_space.contains(after.observation),
+            ~_finite((after.observation, after.reward, after.state)),
+            after.reward,
+            ~_equal(after, again),
+            after.terminated,
+            after.truncated,
+            later.reward,
+        )
+        return or_restarted(env, after, *env.reset(reset_key)).state, seen
+
+    begin_key, walk_key = jax.random.split(key)
+    state, _ = env.reset(begin_key)
+    return jax.lax.scan(one, state, jax.random.split(walk_key, steps))[1]
+
+
+def _finite(tree: Any) -> Array:
+    numbers = [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return jnp.stack([~jnp.isnan(leaf).any() for leaf in numbers]).all() if numbers else jnp.ones((), bool)
+
+
+def _equal(first: Any, second: Any) -> Array:
+    def same(a: Array, b: Array) -> Array:
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        both = (a == b) | ((a != a) & (b != b))
+        return both.all()
+
+    return jnp.stack(jax.tree.leaves(jax.tree.map(same, first, second))).all()
+
+
+def _check_steps(seen: _Seen) -> None:
+    """Raise with the first step that breaks a rule."""
+    broken = {
+        "impure": "the same state, action and key lead to two different results",
+        "not_finite": "there is a value that is not a number",
+        "outside": "the observation lies outside its space",
+    }
+    remedies = {
+        "impure": "draw random numbers from the key, with jax.random, and keep what changes in the state",
+        "not_finite": "look for divisions by 0 and roots of negative numbers in step",
+        "outside": "widen the space, or clip the observation",
+    }
+    first = {name: int(getattr(seen, name).argmax()) for name in broken if getattr(seen, name).any()}
+    if not first:
+        return
+    name = min(first, key=lambda name: first[name])
+    shown = np.array2string(np.asarray(seen.observation[first[name]]), precision=4, threshold=12)
+    raise ArgumentError(
+        f"step {first[name] + 1:,}: {broken[name]} (observation {shown}, reward {seen.reward[first[name]]:g})",
+        remedy=remedies[name],
+    )
+
+
+__all__ = ["EnvironmentCheck", "check_env", "never_ends"]

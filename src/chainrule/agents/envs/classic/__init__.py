@@ -1,0 +1,1 @@
+"""Control problems of few numbers, with the constants and limits of Gymnasium."""

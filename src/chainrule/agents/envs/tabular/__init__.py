@@ -1,0 +1,1 @@
+"""Problems of finitely many states, small enough to be solved exactly."""

@@ -1,0 +1,1 @@
+"""Networks that say which move to try and how a game will end, and their training on positions."""

@@ -1,0 +1,1 @@
+"""Training of agents: the run folder, from an algorithm and an environment to a report."""

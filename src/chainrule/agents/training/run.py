@@ -1,0 +1,230 @@
+"""Runs of agents: the handle on a run folder, during training and after it."""
+
+import functools
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.agents import algorithms, envs, sources
+from chainrule.agents.algorithms.alphazero.moves import evaluator
+from chainrule.agents.evaluation.baselines import Baselines, baselines
+from chainrule.agents.evaluation.recording import Recording, record_extremes
+from chainrule.agents.games.base import Game
+from chainrule.agents.learning import loop
+from chainrule.agents.learning.base import HasGameNetwork, Learner, Policy
+from chainrule.agents.training.config import AgentConfig
+from chainrule.agents.training.judging import judge
+from chainrule.agents.training.states import restored, storable_shapes
+from chainrule.agents.tree_search.fast import EvaluateBatch
+from chainrule.core import notebook, random
+from chainrule.core.errors import ArgumentError, CapabilityError, CheckpointError, RunError
+from chainrule.core.types import Tree
+from chainrule.models.protocol import Alarm
+from chainrule.train import Metric, checkpoints, folder, history, naming
+
+_RANDOM = 100
+"""Episodes of random actions, as something to compare with."""
+
+
+@final
+class AgentRun:
+    """A finished, running or interrupted run of agents, read from its folder.
+
+    `run.policy()` is what was learnt, at the evaluation that went best; `run.score()` judges it anew.
+    """
+
+    def __init__(self, path: Path, config: dict[str, Any] | None = None) -> None:
+        self.path = path
+        self._config = config
+
+    @classmethod
+    def open(cls, path: str | Path) -> "AgentRun":
+        """The run in a folder, or of a name where run folders go."""
+        found = Path(path)
+        if not found.is_dir() and isinstance(path, str) and "/" not in path:
+            found = naming.root().expanduser() / path
+        if not found.is_dir():
+            raise RunError(f"there is no run folder {str(path)!r}", remedy="list runs: chainrule runs ls")
+        run = cls(found)
+        if not folder.of_agents(run.config):
+            raise RunError(f"{run.id} is no run of agents", remedy=f"open it with cr.Run.open({str(path)!r})")
+        return run
+
+    def __repr__(self) -> str:
+        status = self.status
+        return f"AgentRun({str(self.path)!r}, {status['status']}, step {status['step']} of {status['total']})"
+
+    def report(self, height: int = 800) -> notebook.InlinePage:
+        """The report of the run, to be shown inside a notebook."""
+        return folder.inline_report(self.path, height)
+
+    @property
+    def id(self) -> str:
+        """The name of the folder."""
+        return self.path.name
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Every setting, resolved: the sections model (the algorithm), env and train of config.yaml."""
+        if self._config is None:
+            folder.refuse_links(self.path)
+            self._config = folder.read_config(self.path)
+        return self._config
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The state of the run as it is now; `status` is running, done, interrupted, diverged or failed."""
+        return folder.read_status(self.path)
+
+    @property
+    def settings(self) -> AgentConfig:
+        """The training settings."""
+        return AgentConfig.parse(**self.config["train"])
+
+    @property
+    def metrics(self) -> dict[str, np.ndarray]:
+        """The history as columns: `step`, `split`, and every named number (NaN where a line does not have it)."""
+        return history.columns(self.path)
+
+    # ------------------------------------------------------------------ the parts
+
+    @functools.cached_property
+    def source(self) -> Any:
+        """The environment, or the game."""
+        return sources.make(self.config["env"]["name"], **self.config["env"]["settings"])
+
+    @functools.cached_property
+    def env(self) -> Any:
+        """The same as its learner sees it: whole numbers as vectors, unless it wants them as they are."""
+        as_it_is = self.of_game or algorithms.entry(self.config["model"]["name"]).whole_numbers
+        return self.source if as_it_is else envs.vector_observations(self.source)
+
+    @property
+    def gamma(self) -> float:
+        """The discount that the agents learn with."""
+        return float(self.config["model"]["settings"].get("gamma", 1.0))
+
+    @property
+    def of_game(self) -> bool:
+        """Whether the agents play a game against each other."""
+        return isinstance(self.source, Game)
+
+    @functools.cached_property
+    def learner(self) -> Learner[Any]:
+        """The algorithm, set up for the environment."""
+        name = self.config["model"]["name"]
+        config = algorithms.configure(name, **self.config["model"]["settings"])
+        return algorithms.entry(name).build(config, self.env, self.settings.steps)
+
+    def beginning(self) -> Tree:
+        """The states that training begins with, one for each seed."""
+        root = random.key(self.settings.seed, "agents")
+        keys = jax.vmap(functools.partial(random.at, root))(jnp.arange(self.settings.seeds))
+        return loop.start(self.learner, keys)
+
+    @property
+    def checkpoints(self) -> list[int]:
+        """Steps with a checkpoint."""
+        return checkpoints.steps(self.path / "checkpoints")
+
+    @property
+    def step(self) -> int:
+        """The step of the checkpoint `states` come from: that of the best evaluation."""
+        available = self.checkpoints
+        if not available:
+            raise CheckpointError(
+                f"{self.id} has no checkpoint yet",
+                remedy=f"go on with it: chainrule resume {naming.handle(self.path)}",
+            )
+        best = self.status["best"].get("step")
+        return best if best in available else available[-1]
+
+    def states_at(self, step: int) -> Tree:
+        """What all agents knew at a checkpoint."""
+        if step not in self.checkpoints:
+            raise ArgumentError(
+                f"{self.id} has no checkpoint of step {step}", remedy=f"it has: {self.checkpoints}"
+            )
+        like = eqx.filter_eval_shape(self.beginning)
+        stored = checkpoints.path(self.path / "checkpoints", step)
+        arrays, _ = checkpoints.load(stored, storable_shapes(like))
+        return restored(arrays, like)
+
+    @functools.cached_property
+    def states(self) -> Tree:
+        """What all agents knew when they were best."""
+        return self.states_at(self.step)
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """What went wrong on the way, with steps, causes and remedies."""
+        return [Alarm(*one) for one in self._journal().get("alarms", [])]
+
+    @property
+    def seconds(self) -> dict[int, float]:
+        """How long training had taken at each evaluation, by step; runs of earlier versions do not tell."""
+        return {int(step): float(taken) for step, taken in self._journal().get("seconds", [])}
+
+    def _journal(self) -> dict[str, Any]:
+        """What the newest checkpoint tells beside its arrays."""
+        available = self.checkpoints
+        if not available:
+            return {}
+        newest = checkpoints.read_manifest(checkpoints.path(self.path / "checkpoints", available[-1]))
+        journal: dict[str, Any] = newest["journal"]
+        return journal
+
+    @functools.cached_property
+    def baselines(self) -> Baselines | None:
+        """What random and optimal actions earn here; nothing for a game."""
+        if self.of_game:
+            return None
+        return baselines(self.source, jax.random.split(random.key(self.settings.seed, "baselines"), _RANDOM))
+
+    @property
+    def best_agent(self) -> int:
+        """Which of the agents did best at that evaluation."""
+        return int(self.status["best"].get("agent", 0))
+
+    def state(self, agent: int | None = None, step: int | None = None) -> Tree:
+        """What one of the agents knew, the best one unless told, at its best or at the checkpoint of a step."""
+        chosen = self.best_agent if agent is None else agent
+        if not 0 <= chosen < self.settings.seeds:
+            raise ArgumentError(f"agent={chosen}: {self.id} has agents 0 to {self.settings.seeds - 1}")
+        return loop.run_of(self.states if step is None else self.states_at(step), chosen)
+
+    def policy(self, agent: int | None = None) -> Policy:
+        """What one of the agents has learnt, the best unless told."""
+        return self.learner.policy(self.state(agent))
+
+    def evaluator(self, agent: int | None = None, step: int | None = None) -> EvaluateBatch:
+        """What an agent thinks of positions of its game, as a search is guided by it; at its best unless told."""
+        if not isinstance(self.learner, HasGameNetwork):
+            raise CapabilityError(
+                f"{self.id} is no run of a game that is played by search",
+                remedy="train one: chainrule train alphazero env=tic-tac-toe",
+            )
+        return evaluator(self.env, self.learner.network(self.state(agent, step)))
+
+    # ------------------------------------------------------------------ at work
+
+    def score(self, episodes: int | None = None, seed: int | None = None) -> dict[str, Metric]:
+        """The numbers that judge the agents, from episodes that training never saw, with standard errors."""
+        count = self.settings.eval_episodes if episodes is None else episodes
+        if count < 2:
+            raise ArgumentError(f"score(episodes={count}): at least 2 are needed for an error")
+        key = random.key(self.settings.seed if seed is None else seed, "score")
+        return judge(self.learner, self.env, self.states, key, count).metrics()
+
+    @functools.cached_property
+    def recordings(self) -> dict[str, Recording]:
+        """The best, the median and the worst greedy episode of an evaluation, of the agent that did best."""
+        keys = jax.random.split(random.key(self.settings.seed, "evaluation"), self.settings.eval_episodes)
+        return record_extremes(self.policy(), self.env, keys)
+
+
+__all__ = ["AgentRun"]

@@ -1,0 +1,79 @@
+"""Runs that training begins with: `from=RUN`, which of its layers begin afresh, and what its text has to be read by."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+from chainrule.cli.folders import find as find_run
+from chainrule.core.errors import ArgumentError
+from chainrule.data import kinds, targets
+from chainrule.data.dataset import Data
+from chainrule.models.protocol import Entry
+from chainrule.models.starting import replaced_head
+from chainrule.train import Run
+
+
+@final
+@dataclass(frozen=True)
+class Start:
+    """A trained run that training begins with."""
+
+    run: Run
+    fresh: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """What a recipe says about it."""
+        return {**self.run.origin, "fresh": list(self.fresh)}
+
+    def fitted(self, entry: Entry, data: Data) -> "Start":
+        """The same with the layer of the outputs afresh where the data have other classes than its own."""
+        if self.run.config["model"]["name"] != entry.name:
+            return self
+        head = replaced_head(entry, self.run.model, data.schema)
+        return replace(self, fresh=(*self.fresh, head)) if head and head not in self.fresh else self
+
+    def learns_as_before(self, entry: Entry) -> bool:
+        """Whether a model that begins with it learns from its data: one of its kind, or one that it teaches."""
+        return entry.body_of is not None or self.run.config["model"]["name"] == entry.name
+
+
+def start_of(own: Mapping[str, str], recipe: Mapping[str, Any], folder: Path) -> Start | None:
+    """The run to begin with: the one that is named, or the one of the recipe."""
+    fresh = tuple(word.strip() for word in own["fresh"].split(",")) if "fresh" in own else None
+    if "from" in own:
+        return Start(Run.open(find_run(own["from"], folder)), fresh or ())
+    stored = recipe["model"].get("from")
+    if stored is None or "vectors" in stored:
+        if fresh is not None:
+            raise ArgumentError(f"fresh={own['fresh']}: without from=RUN every layer begins afresh")
+        return None
+    if not isinstance(stored, dict) or not isinstance(stored.get("run"), str):
+        raise ArgumentError(
+            f"{own['config']} is the recipe of weights that came from a file",
+            remedy="begin with that run instead: chainrule train from=RUN",
+        )
+    return Start(Run.open(stored["run"]), tuple(stored.get("fresh", ())) if fresh is None else fresh)
+
+
+def text_options(run: Run, known: Iterable[str]) -> dict[str, Any]:
+    """What text has to be loaded with so that the model of a run can read it."""
+    if not kinds.of(run.schema).has_tokens or targets.of(run.schema).has_tokens or "tokenizer" not in known:
+        return {}
+    window = (
+        {"window": run.schema.shape[0] - 1} if "window" in known and not targets.of(run.schema).given else {}
+    )
+    own = run.config["data"] or {}
+    special = {name: own[name] for name in ("special", "allow_special") if own.get(name) and name in known}
+    return {"tokenizer": str(run.tokenizer_file()), **window, **special}
+
+
+def with_teacher(train: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Training settings with the run of a teacher by its path, wherever the command is given again."""
+    name = train.get("distill", {}).get("teacher")
+    if not name:
+        return train
+    return {**train, "distill": {**train["distill"], "teacher": str(Path(find_run(name, folder)).resolve())}}
+
+
+__all__ = ["Start", "start_of", "text_options", "with_teacher"]

@@ -1,0 +1,82 @@
+"""Another domain on the command line: `target=DATA`, its options `target.OPTION=`, and how many targets it gives."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from chainrule.cli import settings
+from chainrule.core.errors import ArgumentError
+from chainrule.data.dataset import Data
+from chainrule.data.domains import with_target
+from chainrule.data.loading.load import load
+from chainrule.data.loading.options import COMMON
+from chainrule.data.loading.sources import find
+from chainrule.models.protocol import Entry
+
+PREFIX = "target."
+WORDS = {
+    "target": "another domain to adapt to, a data set or a path; its examples are seen without their targets",
+    "target_labels": "with target=: how many of its training examples keep their targets; 0 unless given",
+}
+
+
+@final
+@dataclass(frozen=True)
+class TargetDomain:
+    """The other domain of a training."""
+
+    data: Mapping[str, Any]
+    """Arguments of `data.load`."""
+    labels: int = 0
+
+    def beside(self, data: Data) -> Data:
+        """The data with those of the other domain beside them."""
+        return with_target(data, load(**self.data), labels=self.labels)
+
+
+def target_of(
+    given: Mapping[str, str], recipe: Mapping[str, Any], entry: Entry, *, default_data: bool
+) -> TargetDomain | None:
+    """The other domain that words name, that of a recipe, or the one a model is tried on with its own data.
+
+    A model's own setting of this name comes first.
+    """
+    stored = recipe.get("target") or {}
+    hidden = settings.find("target", settings.of(entry.config)) is not None
+    given = {name: text for name, text in given.items() if not (hidden and name == "target")}
+    if given.get("target") == "":
+        raise ArgumentError("target= needs a value", remedy=f"target: {WORDS['target']}")
+    if "target" in given:
+        source = {"name_or_path": given["target"]}
+    elif stored:
+        source = dict(stored["data"])
+    elif entry.target_data and default_data:
+        source = {"name_or_path": entry.target_data}
+    else:
+        for name in given:
+            if name in WORDS or name.startswith(PREFIX):
+                raise ArgumentError(
+                    f"{name}={given[name]}: there is no other domain", remedy="name it: target=DATA"
+                )
+        if entry.target_data:
+            raise ArgumentError(
+                f"{entry.name} learns from two domains", remedy="name the other one: target=FILE-OR-NAME"
+            )
+        return None
+    known = [*COMMON, *find(source["name_or_path"]).options]
+    for name, text in given.items():
+        if name.startswith(PREFIX):
+            option = name.removeprefix(PREFIX)
+            if option not in known:
+                words = [f"{PREFIX}{one}" for one in known]
+                raise settings.unknown(
+                    name, words, f"options of {source['name_or_path']}: {', '.join(known)}", {}
+                )
+            source[option] = settings.guess(text)
+    labels = (
+        settings.read(given["target_labels"], int) if "target_labels" in given else stored.get("labels", 0)
+    )
+    return TargetDomain(source, int(labels))
+
+
+__all__ = ["PREFIX", "WORDS", "TargetDomain", "target_of"]

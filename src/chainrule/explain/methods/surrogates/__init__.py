@@ -1,0 +1,1 @@
+"""Local surrogates: a simple model fitted to a function around one input."""

@@ -1,0 +1,178 @@
+"""Data as whole numbers that a code takes, and the way back: arrays of levels, texts, rows of tokens."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Int
+
+from chainrule.core.errors import ArgumentError, CapabilityError, DataError
+from chainrule.data import kinds, tokenizers
+from chainrule.data.schema import Schema
+from chainrule.information.compression.codes import alphabet
+from chainrule.information.compression.headers import NUMBER_TYPES
+
+_SEGMENT_BYTES = 2**24
+"""Raw data that are in memory at a time, about."""
+_SEGMENT_TOKENS = 2**20
+
+
+@final
+@dataclass(frozen=True)
+class Material:
+    """Data to be compressed: their symbols segment by segment, and how to write them back."""
+
+    total: int
+    """Examples, or tokens of one long row."""
+    segments: Callable[[], Iterator[np.ndarray]]
+    form: Mapping[str, Any] = field(default_factory=dict)
+    names: bytes = b""
+    left_out: tuple[str, ...] = ()
+    """Names of files that are not among them."""
+    text: bytes | None = None
+    """The text itself, where it is one: its tokens may be longer or shorter."""
+
+
+class LevelSpelling(NamedTuple):
+    """How levels were written as numbers."""
+
+    top: int
+    """The highest."""
+    product: bool
+    """Whether fractions are products of rounded numbers, as arithmetic in single precision gives them."""
+
+
+def arranged(schema: Schema, data: Any) -> Material:
+    """An array of levels, a text, or a row of tokens as symbols.
+
+    >>> pixels = arranged(Schema("image", (2, 2, 1), levels=4), np.array([[[0, 1], [2, 3]]], np.uint8))
+    >>> [part.tolist() for part in pixels.segments()], dict(pixels.form)
+    ([[[0, 1, 2, 3]]], {'as': 'array', 'dtype': '|u1', 'shape': [1, 2, 2], 'top': 3, 'product': False})
+    """
+    if kinds.of(schema).has_tokens:
+        return _tokens(schema, data)
+    if not schema.levels:
+        raise CapabilityError(
+            "continuous numbers have no shortest file: each holds as many bits as it has digits",
+            remedy="train on data with levels, such as images, or round them: data.levels=256",
+        )
+    x = np.asarray(data)
+    symbols, spelling = levelled(schema, _shaped(schema, x))
+    size = max(1, _SEGMENT_BYTES // schema.dimensions)
+    form = {"as": "array", "dtype": x.dtype.str, "shape": list(x.shape), **spelling._asdict()}
+    return Material(len(symbols), lambda: _parts(symbols, size), form)
+
+
+def restored(schema: Schema, form: Mapping[str, Any], symbols: np.ndarray) -> Any:
+    """What `arranged` was given.
+
+    >>> schema = Schema("image", (2, 2, 1), levels=4)
+    >>> form = {"as": "array", "dtype": "<f4", "shape": [1, 4], "top": 1, "product": False}
+    >>> restored(schema, form, np.array([[0, 3, 3, 0]])).tolist()
+    [[0.0, 1.0, 1.0, 0.0]]
+    """
+    if form["as"] == "text":
+        return tokenizers.of(schema).decode(symbols.tolist())
+    if form["as"] == "tokens":
+        return symbols.astype(np.dtype(form["dtype"]))
+    spelling = LevelSpelling(int(form["top"]), bool(form["product"]))
+    return unlevelled(schema, symbols, np.dtype(form["dtype"]), spelling).reshape(form["shape"])
+
+
+def levelled(
+    schema: Schema, x: np.ndarray, where: str = "data", tops: Sequence[int] = ()
+) -> tuple[Int[np.ndarray, "examples entries"], LevelSpelling]:
+    """Levels of values that are levels already, or evenly spaced from 0 to one of some tops; how they were spelled."""
+    highest = schema.levels - 1
+    usual = [1] if x.dtype.kind == "f" else [highest, 255] if schema.levels == 2 else [highest]
+    for spelling in (LevelSpelling(top, product) for top in tops or usual for product in (False, True)):
+        symbols = np.rint(x.astype(np.float64) * (highest / spelling.top))
+        inside = (symbols >= 0) & (symbols <= highest)
+        symbols = np.where(inside, symbols, 0).astype(np.int32)
+        again = unlevelled(schema, symbols, x.dtype, spelling)
+        # Minus zero is equal to zero and yet another number.
+        good = inside & (again == x) & ((x.dtype.kind != "f") | (np.signbit(again) == np.signbit(x)))
+        if good.all():
+            return symbols.reshape(len(x), schema.dimensions), spelling
+    bad = x[~good].flat[0]
+    wanted = f"fractions k/{highest}" if x.dtype.kind == "f" else f"whole numbers from 0 to {highest}"
+    raise DataError(
+        f"{where}: the value {bad} is none of the {schema.levels} levels that the model knows",
+        remedy=f"give {wanted}"
+        + (", or 0 and 255" if schema.levels == 2 else "")
+        + "; what a model has not seen it cannot store without loss",
+    )
+
+
+def unlevelled(
+    schema: Schema, symbols: np.ndarray, dtype: np.dtype[Any], spelling: LevelSpelling
+) -> np.ndarray:
+    """Values of levels, to the last digit as they were."""
+    step = spelling.top / (schema.levels - 1)
+    if spelling.product:
+        return symbols.astype(dtype) * np.asarray(step, dtype)
+    return (np.asarray(symbols, np.float64) * spelling.top / (schema.levels - 1)).astype(dtype)
+
+
+def raw_bytes(schema: Schema, symbols: np.ndarray) -> bytes:
+    """Symbols as bytes, one spelling for all machines: what digests are of."""
+    size = alphabet(schema)
+    return symbols.astype("<u1" if size <= 256 else "<u2" if size <= 65536 else "<u4").tobytes()
+
+
+def _shaped(schema: Schema, x: np.ndarray) -> np.ndarray:
+    shapes = [schema.shape, *([schema.shape[:-1]] if schema.shape[-1] == 1 else [])]
+    if x.dtype.str in NUMBER_TYPES and x.shape[1:] in shapes:
+        return x
+    wanted = "×".join(map(str, schema.shape))
+    raise DataError(
+        f"data of shape {'×'.join(map(str, x.shape)) or 'none'} and type {x.dtype}: the model knows examples "
+        f"of {wanted}",
+        remedy=f"give an array of shape (n, {', '.join(map(str, schema.shape))})",
+    )
+
+
+def _tokens(schema: Schema, data: Any) -> Material:
+    if isinstance(data, str):
+        tokenizer = tokenizers.of(schema)
+        tokens = np.asarray(tokenizer.encode(data), np.int32)
+        if tokenizer.decode(tokens.tolist()) != data:
+            raise DataError(
+                "the tokenizer of the model does not give this text back letter by letter",
+                remedy="use a model of characters or bytes: data.tokenizer=char",
+            )
+        return Material(
+            len(tokens), lambda: _parts(tokens, _SEGMENT_TOKENS), {"as": "text"}, text=data.encode("utf-8")
+        )
+    tokens = np.asarray(data)
+    if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
+        raise ArgumentError(
+            f"data: {type(data).__name__} is no text", remedy="give a string, or token numbers in one row"
+        )
+    tokenizers.of(schema).check(tokens)
+    form = {"as": "tokens", "dtype": tokens.dtype.str}
+    return Material(len(tokens), lambda: _parts(tokens.astype(np.int32), _SEGMENT_TOKENS), form)
+
+
+def _parts(symbols: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    for first in range(0, len(symbols), size):
+        yield symbols[first : first + size]
+
+
+def packed_names(names: list[str]) -> bytes:
+    """Names of files as bytes."""
+    return json.dumps(names).encode()
+
+
+__all__ = [
+    "LevelSpelling",
+    "Material",
+    "arranged",
+    "levelled",
+    "packed_names",
+    "raw_bytes",
+    "restored",
+    "unlevelled",
+]
