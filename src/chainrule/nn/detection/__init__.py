@@ -1,0 +1,50 @@
+"""Parts of detectors: boxes and their overlap, anchors, suppression, regions of feature maps, average precision."""
+
+from chainrule.nn.detection.anchors import anchor_shapes, anchors, decode_boxes, encode_boxes, grid_centers
+from chainrule.nn.detection.average_precision import (
+    Ranking,
+    average_precision,
+    average_precisions,
+    rankings,
+)
+from chainrule.nn.detection.boxes import (
+    box_area,
+    centers_of,
+    clip_boxes,
+    diou,
+    from_centers,
+    from_sizes,
+    giou,
+    iou,
+    pairwise,
+    sizes_of,
+)
+from chainrule.nn.detection.regions import roi_align, roi_max_pool
+from chainrule.nn.detection.suppression import Kept, nms, soft_nms
+
+__all__ = [
+    "Kept",
+    "Ranking",
+    "anchor_shapes",
+    "anchors",
+    "average_precision",
+    "average_precisions",
+    "box_area",
+    "centers_of",
+    "clip_boxes",
+    "decode_boxes",
+    "diou",
+    "encode_boxes",
+    "from_centers",
+    "from_sizes",
+    "giou",
+    "grid_centers",
+    "iou",
+    "nms",
+    "pairwise",
+    "rankings",
+    "roi_align",
+    "roi_max_pool",
+    "sizes_of",
+    "soft_nms",
+]

@@ -1,0 +1,91 @@
+"""Regions of interest: the part of a feature map within a box, brought to a fixed number of cells.
+
+Boxes are in the units of the map, one unit a cell: those of an image divided by the stride of the map.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.checks import whole
+from chainrule.core.types import Array, Float
+from chainrule.nn.detection.boxes import check_boxes
+
+FeatureMap = Float[Array, "height width channels"]
+RegionBoxes = Float[Array, "regions 4"]
+
+
+@jax.named_scope("roi_max_pool")
+def roi_max_pool(
+    features: FeatureMap, boxes: RegionBoxes, size: tuple[int, int] = (7, 7)
+) -> Float[Array, "regions rows columns channels"]:
+    """The largest entry in each of `size` cells of every box, edges rounded to whole entries (Girshick, 2015).
+
+    A cell takes in every entry that it touches, so that cells may share entries; one outside the map is 0. The gradient
+    goes to the largest entry.
+
+    >>> ramp = jnp.arange(16.0).reshape(4, 4, 1)
+    >>> roi_max_pool(ramp, jnp.array([[0.0, 0, 4, 4]]), (2, 2))[0, ..., 0].tolist()
+    [[5.0, 7.0], [13.0, 15.0]]
+    """
+    rows, columns = _sizes("roi_max_pool", boxes, size)
+    height, width, _ = features.shape
+    # Cells are products of ranges of rows and of columns, so that the maximum is taken along one after the other.
+    inside = _touched(boxes[:, 1], boxes[:, 3], rows, height)[:, :, :, None, None]
+    tall = jnp.where(inside, features[None, None], -jnp.inf).max(axis=2)
+    inside = _touched(boxes[:, 0], boxes[:, 2], columns, width)[:, None, :, :, None]
+    found = jnp.where(inside, tall[:, :, None], -jnp.inf).max(axis=3)
+    return jnp.where(jnp.isfinite(found), found, 0.0)
+
+
+@jax.named_scope("roi_align")
+def roi_align(
+    features: FeatureMap, boxes: RegionBoxes, size: tuple[int, int] = (7, 7), *, samples: int = 2
+) -> Float[Array, "regions rows columns channels"]:
+    """The mean over `samples`² points in each of `size` cells of every box, interpolated bilinearly (He et al., 2017).
+
+    Nothing is rounded, so that it is differentiable in the boxes too. Points up to one entry outside the map have the
+    value at its edge, those further away are 0.
+
+    >>> ramp = jnp.broadcast_to(jnp.arange(8.0)[None, :, None] + 0.5, (8, 8, 1))
+    >>> roi_align(ramp, jnp.array([[1.0, 1, 7, 7]]), (1, 3))[0, 0, :, 0].tolist()
+    [2.0, 4.0, 6.0]
+    """
+    rows, columns = _sizes("roi_align", boxes, size)
+    samples = whole("roi_align", "samples", samples)
+    height, width, _ = features.shape
+    # The points of a cell are a grid: their mean is a product of weights over rows and over columns.
+    down = _weights(boxes[:, 1], boxes[:, 3], rows, samples, height).astype(features.dtype)
+    along = _weights(boxes[:, 0], boxes[:, 2], columns, samples, width).astype(features.dtype)
+    tall = jnp.einsum("rih,hwc->riwc", down, features)
+    return jnp.einsum("rjw,riwc->rijc", along, tall)
+
+
+def _sizes(where: str, boxes: Array, size: tuple[int, int]) -> tuple[int, int]:
+    check_boxes(where, "boxes", boxes)
+    return whole(where, "size", size[0]), whole(where, "size", size[1])
+
+
+def _touched(low: Array, high: Array, cells: int, length: int) -> Array:
+    """Whether each entry of an axis belongs to each cell of a range with rounded ends, (regions, cells, length)."""
+    first = jnp.round(low)
+    span = jnp.maximum(jnp.round(high) - first, 1.0)
+    step = (span / cells)[:, None]
+    number = jnp.arange(cells, dtype=low.dtype)[None]
+    begin = jnp.floor(number * step) + first[:, None]
+    end = jnp.ceil((number + 1) * step) + first[:, None]
+    entry = jnp.arange(length, dtype=low.dtype)[None, None]
+    return (entry >= begin[:, :, None]) & (entry < end[:, :, None])
+
+
+def _weights(low: Array, high: Array, cells: int, samples: int, length: int) -> Array:
+    """What each entry of an axis counts for in the mean over the points of each cell, (regions, cells, length)."""
+    step = ((high - low) / (cells * samples))[:, None]
+    at = low[:, None] + (jnp.arange(cells * samples, dtype=low.dtype)[None] + 0.5) * step - 0.5
+    known = (at >= -1) & (at <= length)
+    at = at.clip(0, length - 1)[:, :, None]
+    near = jnp.maximum(1 - jnp.abs(at - jnp.arange(length, dtype=low.dtype)[None, None]), 0.0)
+    near = jnp.where(known[:, :, None], near, 0.0)
+    return near.reshape(len(low), cells, samples, length).mean(axis=2)
+
+
+__all__ = ["roi_align", "roi_max_pool"]
