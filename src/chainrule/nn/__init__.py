@@ -14,6 +14,7 @@ from chainrule.nn import (
     losses,
     positions,
     scenes,
+    spectral,
     tensors,
 )
 from chainrule.nn.activations import Activation, activation, activations, glu, swiglu
@@ -102,6 +103,7 @@ __all__ = [
     "positions",
     "residual",
     "scenes",
+    "spectral",
     "swiglu",
     "tensors",
     "unpool",
