@@ -44,12 +44,12 @@ def main() -> int:
     parser.add_argument(
         "--smoke",
         action="store_true",
-        help="toy sizes, to see that it runs (sequences, sequences-gpu, derive-solvers, kernels, scores, transport)",
+        help="toy sizes, to see that it runs (benchmarks that have them say so)",
     )
     parser.add_argument(
         "--case",
         metavar="C",
-        help="measure only this case (nets, nn, diffusion, kernels, transport); written only with --json",
+        help="measure only this case, of benchmarks that have a choice; written only with --json",
     )
     arguments = parser.parse_args()
     if arguments.rounds < 5:

@@ -10,21 +10,19 @@ from protocol import Ready, serve, steady
 from torch import Tensor, nn
 
 
-class Recorded(nn.Module):
-    """A compiled network whose launches are recorded; outputs are copied, because the next call writes over them."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = torch.compile(network, mode="reduce-overhead")
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.network(x).clone()
+Made = Callable[..., Tensor]
 
 
-FORMS: dict[str, Callable[[nn.Module], nn.Module]] = {
-    "eager": lambda network: network,
+def recorded(function: Made) -> Made:
+    """Compiled with its launches recorded; outputs are copied, because the next call writes over them."""
+    fast = torch.compile(function, mode="reduce-overhead")
+    return lambda *arguments: fast(*arguments).clone()
+
+
+FORMS: dict[str, Callable[[Made], Made]] = {
+    "eager": lambda function: function,
     "compile": torch.compile,
-    "graphs": Recorded,
+    "graphs": recorded,
 }
 
 
@@ -50,11 +48,10 @@ def prepare(file: str, task: str, form: str, threads: int, device: str) -> Ready
             n.to(memory_format=torch.channels_last) for n in (generator, discriminator)
         )
         x = x.contiguous(memory_format=torch.channels_last)
-    networks = (FORMS[form](generator), FORMS[form](discriminator))
     moves = [
         torch.optim.Adam(p.parameters(), lr=lr, betas=betas, fused=True) for p in (generator, discriminator)
     ]
-    step = training(*networks, *moves, judging, making, work["z"].shape[1])
+    step = training(generator, discriminator, *moves, judging, making, work["z"].shape[1], FORMS[form])
 
     def steps(count: int) -> None:
         for number in range(count):
@@ -78,20 +75,24 @@ def training(
     discriminator: nn.Module,
     of_generator: torch.optim.Optimizer,
     of_discriminator: torch.optim.Optimizer,
-    judging: Callable[..., Tensor],
-    making: Callable[..., Tensor],
+    judging: Made,
+    making: Made,
     size: int,
+    formed: Callable[[Made], Made],
 ) -> Callable[[Tensor], None]:
-    """One move of each network."""
+    """One move of each network; what is drawn, judged and made is one program each, with its loss."""
+    drawn = formed(generator)
+    judged = formed(lambda x, fake, u: judging(discriminator, x, fake, u))
+    made = formed(lambda z: making(discriminator, generator(z)))
 
     def step(x: Tensor) -> None:
         with torch.no_grad():
-            fake = generator(torch.randn(len(x), size))
+            fake = drawn(torch.randn(len(x), size))
         of_discriminator.zero_grad(set_to_none=True)
-        judging(discriminator, x, fake, torch.rand(len(x), 1, 1, 1)).backward()
+        judged(x, fake, torch.rand(len(x), 1, 1, 1)).backward()
         of_discriminator.step()
         of_generator.zero_grad(set_to_none=True)
-        making(discriminator, generator(torch.randn(len(x), size))).backward()
+        made(torch.randn(len(x), size)).backward()
         of_generator.step()
 
     return step
@@ -100,8 +101,8 @@ def training(
 def first_losses(
     generator: nn.Module,
     discriminator: nn.Module,
-    judging: Callable[..., Tensor],
-    making: Callable[..., Tensor],
+    judging: Made,
+    making: Made,
     x: Tensor,
     work: dict[str, Tensor],
 ) -> list[float]:
@@ -121,8 +122,8 @@ def plain_made(discriminator: nn.Module, fake: Tensor) -> Tensor:
 
 
 def penalised_loss(discriminator: nn.Module, real: Tensor, fake: Tensor, u: Tensor) -> Tensor:
-    between = (u * real + (1 - u) * fake).requires_grad_(True)
-    (slopes,) = torch.autograd.grad(discriminator(between).sum(), between, create_graph=True)
+    # torch.autograd.grad cannot be compiled where its result is differentiated again, this can.
+    slopes = torch.func.grad(lambda x: discriminator(x).sum())(u * real + (1 - u) * fake)
     charge = (slopes.flatten(1).norm(dim=1) - 1).square().mean()
     return discriminator(fake).mean() - discriminator(real).mean() + 10 * charge
 
