@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from protocol import Ready, serve, steady
 from torch import Tensor, nn
 
-
 Made = Callable[..., Tensor]
 
 
