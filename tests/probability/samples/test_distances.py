@@ -1,6 +1,7 @@
 """Distances between samples and real rows by other routes: SciPy, loops over pairs, scikit-learn."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def test_the_frechet_distance_of_gaussians_along_the_axes_has_a_closed_form() ->
     turned = x @ np.linalg.qr(DRAW.normal(size=(3, 3)))[0]  # a white set seen from elsewhere is as white
     assert frechet_distance(x, turned * sizes[None] + 1) == pytest.approx(3 + ((sizes - 1) ** 2).sum())
     assert frechet_distance(x, turned) == pytest.approx(0, abs=1e-9)
-    with pytest.raises(ArgumentError, match="two examples"):
+    with pytest.raises(ArgumentError, match="1 and 5 examples are too few"):
         frechet_distance(np.zeros((1, 2)), np.zeros((5, 2)))
 
 
@@ -253,3 +254,46 @@ def test_the_classifier_score_is_the_exponential_of_the_information_of_samples_o
     p = DRAW.dirichlet(np.ones(5), 40)
     divergence = np.mean([(row * np.log(row / p.mean(axis=0))).sum() for row in p])
     assert classifier_score(p) == pytest.approx(np.exp(divergence), rel=1e-12)
+
+
+# ---------------------------------------------------------------------- what is no set of rows
+
+ABLE = [
+    frechet_distance,
+    frechet_at_infinity,
+    kernel_distance,
+    biased_kernel_distance,
+    kernel_distance_over_subsets,
+    fidelity,
+    two_sample_accuracy,
+    nearest,
+]
+
+
+@pytest.mark.parametrize("distance", ABLE)
+def test_sets_that_are_no_rows_of_finite_numbers_are_refused(distance: Any) -> None:
+    x = DRAW.normal(size=(40, 3))
+    broken = x.copy()
+    broken[7, 1] = np.nan
+    with pytest.raises(ArgumentError, match="example 7 has an entry that is not finite"):
+        distance(x, broken)
+    with pytest.raises(ArgumentError, match=r"have 3 entries, those of .* 2"):
+        distance(x, x[:, :2])
+    with pytest.raises(ArgumentError, match=r"shape \(40, 3, 1\); examples are rows"):
+        distance(x[..., None], x[..., None])
+    assert np.allclose(np.asarray(distance(x.tolist(), x), float), np.asarray(distance(x, x), float))
+
+
+def test_modes_and_class_probabilities_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="have 3 entries, those of centres 2"):
+        mode_coverage(np.zeros((5, 3)), np.zeros((2, 2)), 0.1)
+    with pytest.raises(ArgumentError, match="deviation=nan"):
+        mode_coverage(np.zeros((5, 2)), np.zeros((2, 2)), float("nan"))
+    with pytest.raises(ArgumentError, match=r"row 1 has the sum 0.6"):
+        classifier_score(np.array([[0.5, 0.5], [0.3, 0.3]]))
+    with pytest.raises(ArgumentError, match=r"least entry -0.5"):
+        classifier_score(np.array([[1.5, -0.5]]))
+    with pytest.raises(ArgumentError, match="count=4"):
+        nearest(np.zeros((2, 1)), np.zeros((3, 1)), 4)
+    with pytest.raises(ArgumentError, match="2 classes for 3"):
+        spread(np.zeros((3, 1)), np.array([0, 1]))

@@ -12,9 +12,9 @@ unbiased FID and where to find them, 2020.
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from chainrule.core.errors import ArgumentError
+from chainrule.probability.samples.rows import two_sets
 
 _SIZES = 8
 """Sizes of subsets that the line to infinity is laid through."""
@@ -38,26 +38,18 @@ def frechet_distance_of_moments(mean: Any, covariance: Any, other_mean: Any, oth
     return max(float(apart + np.trace(first) + np.trace(second) - 2 * crossed), 0.0)
 
 
-def frechet_distance(
-    one: Float[np.ndarray, "some features"], other: Float[np.ndarray, "others features"]
-) -> float:
+def frechet_distance(one: Any, other: Any) -> float:
     """The distance of two sets of rows.
 
     >>> x = np.random.default_rng(0).normal(size=(50, 3))
     >>> round(frechet_distance(x, 2.0 + x), 6)
     12.0
     """
-    if min(len(one), len(other)) < 2:
-        raise ArgumentError(
-            f"frechet_distance: {len(one)} and {len(other)} examples have no covariance",
-            remedy="give two examples or more of each kind",
-        )
-    return frechet_distance_of_moments(*_moments(one), *_moments(other))
+    first, second = two_sets("frechet_distance", one, other, 2)
+    return frechet_distance_of_moments(*_moments(first), *_moments(second))
 
 
-def frechet_at_infinity(
-    one: Float[np.ndarray, "some features"], other: Float[np.ndarray, "others features"], seed: int = 0
-) -> float:
+def frechet_at_infinity(one: Any, other: Any, seed: int = 0) -> float:
     """What the distance of ever more rows of `one` from `other` tends to, by a line through subsets over 1/size.
 
     Subsets have half of the rows and more; it is an estimate, and may be below zero.
@@ -72,6 +64,7 @@ def frechet_at_infinity(
             f"frechet_at_infinity: {len(one)} examples are too few to be divided",
             remedy=f"give {2 * _SIZES} or more",
         )
+    one, other = two_sets("frechet_at_infinity", one, other, 2)
     rng, moments = np.random.default_rng(seed), _moments(other)
     sizes = np.unique(np.linspace(len(one) / 2, len(one), _SIZES).astype(int))
     found = []
@@ -84,7 +77,6 @@ def frechet_at_infinity(
 
 
 def _moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    rows = np.asarray(rows, np.float64)
     mean = rows.mean(axis=0)
     centred = rows - mean
     return mean, centred.T @ centred / (len(rows) - 1)  # one triangle is computed: np.cov computes both

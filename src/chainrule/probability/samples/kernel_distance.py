@@ -7,13 +7,14 @@ Reference: Bińkowski, Sutherland, Arbel and Gretton, Demystifying MMD GANs, 201
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from chainrule.core.errors import ArgumentError
 from chainrule.probability.divergences.kernel_mean import PairMeans
+from chainrule.probability.samples.rows import rows_of, two_sets
 
 Labels = Int[np.ndarray, " examples"]
 _BLOCK = 256
@@ -35,8 +36,8 @@ class SubsetSpread(NamedTuple):
 
 
 def kernel_distance(
-    one: Float[np.ndarray, "some kept"],
-    other: Float[np.ndarray, "others kept"],
+    one: Any,
+    other: Any,
     within: float | None = None,
     strata: Labels | None = None,
 ) -> DistanceEstimate:
@@ -52,7 +53,7 @@ def kernel_distance(
     >>> abs(found.value) < 3 * found.error
     True
     """
-    _check("kernel_distance", one, other, 2)
+    one, other = two_sets("kernel_distance", one, other, 2)
     groups = _groups(len(one), strata)
     # What each example adds, to first order: its likeness to the others of its kind less that to the other kind.
     near, far = _likeness(one, groups), _mean_kernels(one, other)
@@ -63,22 +64,20 @@ def kernel_distance(
     return DistanceEstimate(float(near.mean() - 2 * far.mean()) + within, error)
 
 
-def biased_kernel_distance(
-    one: Float[np.ndarray, "some kept"], other: Float[np.ndarray, "others kept"]
-) -> float:
+def biased_kernel_distance(one: Any, other: Any) -> float:
     """The squared distance of the mean features of the two sets themselves: never below zero, and too large.
 
     >>> biased_kernel_distance(np.array([[0.0], [1.0]]), np.array([[1.0], [2.0]]))
     31.0
     """
-    _check("biased_kernel_distance", one, other, 1)
+    one, other = two_sets("biased_kernel_distance", one, other, 1)
     a, b, c = (float(_mean_kernels(*pair).mean()) for pair in ((one, one), (other, other), (one, other)))
     return a + b - 2 * c
 
 
 def kernel_distance_over_subsets(
-    one: Float[np.ndarray, "some kept"],
-    other: Float[np.ndarray, "others kept"],
+    one: Any,
+    other: Any,
     *,
     subsets: int = 100,
     size: int = 1000,
@@ -91,7 +90,7 @@ def kernel_distance_over_subsets(
     >>> found.size, abs(found.mean) < found.deviation
     (30, True)
     """
-    _check("kernel_distance_over_subsets", one, other, 4)
+    one, other = two_sets("kernel_distance_over_subsets", one, other, 4)
     size, rng = min(size, len(one) // 2, len(other) // 2), np.random.default_rng(seed)
     if size < 2 or subsets < 2:
         raise ArgumentError(
@@ -103,8 +102,11 @@ def kernel_distance_over_subsets(
     return SubsetSpread(float(found.mean()), float(found.std(ddof=1)), size)
 
 
-def alikeness(rows: Float[np.ndarray, "some kept"], strata: Labels | None = None) -> float:
+def alikeness(rows: Any, strata: Labels | None = None) -> float:
     """Mean of the kernel over pairs of independent draws; `strata` as in `kernel_distance`."""
+    rows = rows_of("alikeness", "rows", rows)
+    if len(rows) < 2:
+        raise ArgumentError("alikeness: one example has no other to be like", remedy="give two or more")
     return float(_likeness(rows, _groups(len(rows), strata)).mean())
 
 
@@ -173,14 +175,6 @@ def _own(rows: np.ndarray) -> np.ndarray:
     """The kernel of each row with itself."""
     found: np.ndarray = (np.square(rows).sum(axis=1) / rows.shape[1] + 1) ** 3
     return found
-
-
-def _check(where: str, one: np.ndarray, other: np.ndarray, least: int) -> None:
-    if min(len(one), len(other)) < least:
-        raise ArgumentError(
-            f"{where}: {len(one)} and {len(other)} examples are too few",
-            remedy=f"give {least} or more of each kind",
-        )
 
 
 __all__ = [

@@ -1,12 +1,13 @@
 """Mode coverage: how many of the known modes of a distribution samples reach, how well, and how evenly."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from chainrule.core.errors import ArgumentError
+from chainrule.probability.samples.rows import two_sets
 
 WITHIN = 3.0
 """A sample is of high quality within so many standard deviations of the nearest centre."""
@@ -35,8 +36,8 @@ class ModeCoverage(NamedTuple):
 
 
 def mode_coverage(
-    samples: Float[np.ndarray, "some features"],
-    centres: Float[np.ndarray, "modes features"],
+    samples: Any,
+    centres: Any,
     deviation: float,
     threshold: int | None = None,
 ) -> ModeCoverage:
@@ -48,11 +49,11 @@ def mode_coverage(
     >>> found.covered, found.high_quality, found.counts.tolist()
     (2, 0.75, [2, 1, 0])
     """
-    if not deviation > 0 or not len(samples):
+    if not 0 < deviation < math.inf:
         raise ArgumentError(
-            f"mode_coverage(deviation={deviation}): {len(samples)} samples",
-            remedy="give samples, and the positive standard deviation of their modes",
+            f"mode_coverage(deviation={deviation}): the standard deviation of a mode is a positive number"
         )
+    samples, centres = two_sets("mode_coverage", samples, centres, 1, ("samples", "centres"))
     threshold = max(1, math.ceil(_ENOUGH * len(samples))) if threshold is None else threshold
     apart = np.linalg.norm(samples[:, None] - centres[None], axis=-1)
     mode, distance = apart.argmin(axis=1), apart.min(axis=1)

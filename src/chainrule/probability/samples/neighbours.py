@@ -11,12 +11,13 @@ generative models, 2019; Naeem, Oh, Uh, Choi and Yoo, Reliable fidelity and dive
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from chainrule.core.errors import ArgumentError
+from chainrule.probability.samples.rows import rows_of, two_sets
 
 _BLOCK = 256
 _ROUNDING = 1e-13
@@ -33,14 +34,20 @@ class Fidelity(NamedTuple):
 
 
 def nearest(
-    x: Float[np.ndarray, "some features"], among: Float[np.ndarray, "others features"], count: int = 1
+    x: Any, among: Any, count: int = 1
 ) -> tuple[Float[np.ndarray, "some count"], Int[np.ndarray, "some count"]]:
     """Distances to, and numbers of, the nearest rows.
 
     >>> nearest(np.array([[0.9]]), np.array([[0.0], [1.0], [3.0]]))[1].tolist()
     [[1]]
     """
-    distances, numbers = [], []
+    x, among = two_sets("nearest", x, among, 0, ("x", "among"))
+    if not 1 <= count <= len(among):
+        raise ArgumentError(
+            f"nearest(count={count}): there are {len(among)} examples to be near to",
+            remedy="ask for one neighbour or more, and for no more than there are",
+        )
+    distances, numbers = [np.empty((0, count))], [np.empty((0, count), np.int64)]
     for first in range(0, len(x), _BLOCK):
         apart = _squares(x[first : first + _BLOCK], among)
         chosen = np.argpartition(apart, min(count, len(among) - 1) - (count == len(among)), axis=1)[:, :count]
@@ -51,9 +58,7 @@ def nearest(
     return np.concatenate(distances), np.concatenate(numbers).astype(np.int64)
 
 
-def fidelity(
-    real: Float[np.ndarray, "rows features"], samples: Float[np.ndarray, "some features"], k: int = 5
-) -> Fidelity:
+def fidelity(real: Any, samples: Any, k: int = 5) -> Fidelity:
     """Precision, recall, density and coverage of samples, by balls that reach to the k-th neighbour.
 
     Recall falls with the number of real rows beside samples and coverage rises with that of samples: only figures of
@@ -63,6 +68,7 @@ def fidelity(
     >>> fidelity(x, x).precision, fidelity(x, x + 1e6).recall
     (1.0, 0.0)
     """
+    real, samples = two_sets("fidelity", real, samples, 1, ("real", "samples"))
     if k < 1 or min(len(real), len(samples)) <= k:
         raise ArgumentError(
             f"fidelity(k={k}): {len(real)} real rows and {len(samples)} samples have no neighbour of that number",
@@ -84,12 +90,15 @@ def fidelity(
     )
 
 
-def spread(x: Float[np.ndarray, "examples features"], y: Int[np.ndarray, " examples"] | None = None) -> float:
+def spread(x: Any, y: Any = None) -> float:
     """Mean distance between two examples, of one class where there are classes; not a number where none has two.
 
     >>> spread(np.array([[0.0, 0.0], [3.0, 4.0]]))
     5.0
     """
+    x = rows_of("spread", "x", x)
+    if y is not None and len(y) != len(x):
+        raise ArgumentError(f"spread(y): {len(y)} classes for {len(x)} examples")
     groups = [x] if y is None else [x[y == c] for c in np.unique(y)]
     found = [
         np.sqrt(_squares(group, group)).sum() / (len(group) * (len(group) - 1))

@@ -7,14 +7,13 @@ Reference: Lopez-Paz and Oquab, Revisiting classifier two-sample tests, 2017.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from scipy import stats
 
-from chainrule.core.errors import ArgumentError
 from chainrule.probability.samples.neighbours import nearest
+from chainrule.probability.samples.rows import two_sets
 
 _LEVEL = 0.95
 
@@ -34,9 +33,7 @@ class TwoSampleAccuracy(NamedTuple):
         return self.low <= 0.5 <= self.high
 
 
-def two_sample_accuracy(
-    one: Float[np.ndarray, "some features"], other: Float[np.ndarray, "others features"], seed: int = 0
-) -> TwoSampleAccuracy:
+def two_sample_accuracy(one: Any, other: Any, seed: int = 0) -> TwoSampleAccuracy:
     """How often neighbours, as many as the root of the rows learnt from, tell one set from the other.
 
     Equally many rows of both are compared.
@@ -45,12 +42,8 @@ def two_sample_accuracy(
     >>> two_sample_accuracy(x, x + 9).accuracy, two_sample_accuracy(x[:30], x[30:]).chance
     (1.0, True)
     """
+    one, other = two_sets("two_sample_accuracy", one, other, 4)
     count, rng = min(len(one), len(other)), np.random.default_rng(seed)
-    if count < 4:
-        raise ArgumentError(
-            f"two_sample_accuracy: {len(one)} and {len(other)} examples are too few",
-            remedy="give 4 or more of each kind",
-        )
     half = count // 2
     parts = [rows[rng.permutation(len(rows))[:count]] for rows in (one, other)]
     known = np.concatenate([rows[:half] for rows in parts])
