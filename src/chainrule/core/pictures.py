@@ -91,6 +91,20 @@ class Heatmap:
 
 @final
 @dataclass(frozen=True)
+class Mark:
+    """A box drawn over an image."""
+
+    box: tuple[float, float, float, float]
+    """(x0, y0, x1, y1) in pixels of the image."""
+    label: str = ""
+    """What is written at its upper edge."""
+    group: int = 0
+    """Marks of one group have one colour."""
+    dashed: bool = False
+
+
+@final
+@dataclass(frozen=True)
 class Images:
     """A sheet of small images in [0, 1], shape (count, height, width, channels), each with an optional label."""
 
@@ -105,6 +119,8 @@ class Images:
     aligned: bool = False
     """What stands in a row, or below each other, belongs together: large images are made smaller, rows never broken."""
     footnote: Footnote | None = None
+    marks: Sequence[Sequence[Mark]] = ()
+    """Boxes over each image; none, or one list for each. Images with marks are shown larger."""
 
 
 @final
@@ -301,6 +317,7 @@ __all__ = [
     "Heatmap",
     "Images",
     "Lines",
+    "Mark",
     "Passage",
     "Picture",
     "Polygons",

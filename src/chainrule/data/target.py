@@ -11,9 +11,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from chainrule.core.pictures import Mark
 from chainrule.data.division import Positions
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents
+from chainrule.data.placement import Placement
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
 
@@ -41,6 +43,15 @@ class Cells(NamedTuple):
     rows: Sequence[Sequence[Cell]]
 
 
+class MarkedImages(NamedTuple):
+    """Images with what is marked in them."""
+
+    images: np.ndarray
+    """In [0, 1]; masks are mixed into the pixels."""
+    marks: Sequence[Sequence[Mark]]
+    """Boxes to be drawn over each; empty where there are none."""
+
+
 class Target(abc.ABC):
     """What stands beside an example, to be predicted from it or to ask for it."""
 
@@ -54,6 +65,14 @@ class Target(abc.ABC):
     """Whether `y` is one or several numbers on a scale."""
     has_tokens: ClassVar[bool] = False
     """Whether `y` is a text: rows of tokens with an end mark."""
+    has_boxes: ClassVar[bool] = False
+    """Whether `y` is a box and a class for each of several objects of an image."""
+    has_mask: ClassVar[bool] = False
+    """Whether `y` is a class for each pixel of an image."""
+    whole_images: ClassVar[bool] = False
+    """Whether images that are brought to another size stay whole, because what is at their edges counts."""
+    has_sources: ClassVar[bool] = False
+    """Whether `y` is a signal for each of several sources, whose sum the example is."""
     link: ClassVar[Link] = "identity"
     """From the outputs of a network to a prediction; the loss that goes with it is its negative log-likelihood."""
     loss_unit: ClassVar[str] = ""
@@ -151,6 +170,21 @@ class Target(abc.ABC):
         del schema, names, predicted, half
         return {}
 
+    def answer_rows(self, predicted: np.ndarray) -> np.ndarray | None:
+        """Default: `answers` has a row for each prediction; otherwise the number of the prediction each row is of."""
+        del predicted
+        return None
+
+    def restored(self, predicted: np.ndarray, placements: Sequence[Placement]) -> np.ndarray:
+        """Default: predictions as they are; otherwise as what they say of the images before these were placed."""
+        del placements
+        return predicted
+
+    def marked(self, schema: Schema, images: np.ndarray, y: np.ndarray) -> MarkedImages:
+        """Default: images in [0, 1] as they are; otherwise with what targets mark in them."""
+        del schema, y
+        return MarkedImages(images, ())
+
     def captions(self, schema: Schema, y: np.ndarray) -> list[str]:
         """Default: nothing is written below an example; otherwise what is to be written below each."""
         del schema, y
@@ -171,4 +205,4 @@ def column_names(names: Sequence[str]) -> list[str]:
     return [f"{name} (class)" if name in _OWN_COLUMNS else name for name in names]
 
 
-__all__ = ["Answers", "Cell", "Cells", "Link", "ReadTargets", "Target", "column_names"]
+__all__ = ["Answers", "Cell", "Cells", "Link", "MarkedImages", "ReadTargets", "Target", "column_names"]

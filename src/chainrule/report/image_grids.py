@@ -22,12 +22,15 @@ from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Images
 from chainrule.core.quoting import plain
 from chainrule.report import style, svg
+from chainrule.report.image_marks import mark_png, mark_svg
 from chainrule.report.style import SMALL_SIZE, TITLE_SIZE
 
 _TILE = 48
 """Small images are enlarged to about this many CSS pixels."""
 _SMOOTH_TILE = 80
 """The same where they are enlarged smoothly."""
+_MARKED_TILE = 140
+"""The same where boxes are drawn over them."""
 _SMALLEST = 16
 """Images of rows that stay whole are not shown smaller than this; the sheet gets wider instead."""
 _WIDEST = 928
@@ -70,7 +73,8 @@ class _Layout:
 
 def _layout(picture: Images, title: bool) -> _Layout:
     count, height, width, _ = picture.images.shape
-    scale = max(1, round((_SMOOTH_TILE if picture.smooth else _TILE) / max(width, height, 1)))
+    wanted = _MARKED_TILE if len(picture.marks) else _SMOOTH_TILE if picture.smooth else _TILE
+    scale = max(1, round(wanted / max(width, height, 1)))
     columns = max(1, min(picture.columns, max(count, 1)))
     room = _WIDEST // columns - 6 if picture.aligned else _WIDEST
     if picture.aligned:
@@ -131,6 +135,8 @@ def sheet_svg(picture: Images, title: bool) -> svg.Element:
         attributes["preserveAspectRatio"] = "none"
         attributes["xlink:href"] = "data:image/png;base64," + base64.b64encode(_png(image)).decode()
         ElementTree.SubElement(root, "image", attributes)
+        if index < len(picture.marks):
+            mark_svg(root, picture.marks[index], (left, top), _per_pixel(layout, picture))
     for index, lines in enumerate(layout.labels):
         left, top = layout.corner(index)
         x, y = left + layout.tile[0] / 2, top + layout.tile[1]
@@ -159,6 +165,16 @@ def sheet_png(picture: Images, title: bool, zoom: int = 2) -> Image.Image:
         size = (zoom * layout.tile[0], zoom * layout.tile[1])
         shown = _resized(_image(image), size, smooth=picture.smooth or layout.shrunk)
         sheet.paste(shown, (zoom * left, zoom * top))
+        if index < len(picture.marks):
+            wide, tall = _per_pixel(layout, picture)
+            mark_png(
+                pen,
+                picture.marks[index],
+                (zoom * left, zoom * top),
+                (zoom * wide, zoom * tall),
+                zoom,
+                str(_FONT),
+            )
         for below, line in enumerate(layout.labels[index] if index < len(layout.labels) else (), start=1):
             middle = (zoom * left + zoom * layout.tile[0] // 2, zoom * (top + layout.tile[1] + _LINE * below))
             pen.text(middle, line, fill=LIGHT["soft"], font=font, anchor="ms")
@@ -166,6 +182,11 @@ def sheet_png(picture: Images, title: bool, zoom: int = 2) -> Image.Image:
         at = (zoom * _MARGIN, zoom * (layout.size[1] + _LINE * below - 8))
         pen.text(at, line, fill=style.foot_color(picture.footnote), font=font, anchor="ls")
     return sheet
+
+
+def _per_pixel(layout: _Layout, picture: Images) -> tuple[float, float]:
+    """Width and height of a pixel of an image as it is shown."""
+    return layout.tile[0] / picture.images.shape[2], layout.tile[1] / picture.images.shape[1]
 
 
 def text_chunks(metadata: Mapping[str, Any]) -> PngImagePlugin.PngInfo:

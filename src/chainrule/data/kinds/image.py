@@ -112,6 +112,9 @@ class ImageKind(Kind):
         labels = target.captions(data.schema, y) if target.given else []
         columns = 5 if target.has_tokens else 10
         pixels = x / max(1, data.schema.levels - 1)
+        if target.has_boxes or target.has_mask:
+            pixels, marks = target.marked(data.schema, pixels, y)
+            return Images("data-images", title_of(data, len(x), "images"), pixels, labels, 6, marks=marks)
         return Images("data-images", title_of(data, len(x), "images"), pixels, labels, columns)
 
     def picture(

@@ -13,8 +13,10 @@ from typing import Any, TypeAlias, final
 from chainrule.core.errors import ArgumentError, DataError, suggest
 from chainrule.data.generated.captioned_digits import CAPTIONED, CaptionedDigits
 from chainrule.data.generated.functions import FUNCTIONS, Wave
+from chainrule.data.generated.mixes import MIXES, Mixes
 from chainrule.data.generated.oscillations import OSCILLATIONS, Oscillation
 from chainrule.data.generated.plays import PLAYS, Plays
+from chainrule.data.generated.shapes import SHAPES, Shapes
 from chainrule.data.generated.shifted_digits import SHIFTED_DIGITS, TEXTURED, ShiftedDigits
 from chainrule.data.generated.shifted_points import SHIFTED_POINTS, GaussianPair, RotatedMoons
 from chainrule.data.generated.tasks import TASKS, Task
@@ -29,7 +31,17 @@ from chainrule.data.readers.table import FORMATS, suffix_of
 _EMBEDDED = Path(__file__).parents[1] / "embedded"
 _SYSTEM = Path("/usr/share/datasets")
 _Made: TypeAlias = (
-    Toy | RotatedMoons | GaussianPair | Wave | Oscillation | Task | CaptionedDigits | ShiftedDigits | Plays
+    Toy
+    | RotatedMoons
+    | GaussianPair
+    | Wave
+    | Oscillation
+    | Task
+    | CaptionedDigits
+    | ShiftedDigits
+    | Plays
+    | Mixes
+    | Shapes
 )
 _MADE: Mapping[str, _Made] = {
     **TOYS,
@@ -40,6 +52,8 @@ _MADE: Mapping[str, _Made] = {
     **CAPTIONED,
     **SHIFTED_DIGITS,
     **PLAYS,
+    **MIXES,
+    **SHAPES,
 }
 _FOUR = [f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
 _CLOTHES = "T-shirt/top,trouser,pullover,dress,coat,sandal,shirt,sneaker,bag,ankle boot"

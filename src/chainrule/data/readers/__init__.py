@@ -7,12 +7,15 @@ from chainrule.data.loading.scan import SourceReader
 from chainrule.data.loading.walking import special
 from chainrule.data.readers import (
     arrays,
+    boxed,
     captioned,
     cifar,
     documents,
     idx,
     images,
+    masked,
     pairs,
+    recordings,
     sound,
     tabbed,
     table,
@@ -61,7 +64,7 @@ def recognise(path: Path) -> SourceReader:
         raise DataError(
             f"{path.name}: this kind of file is not known",
             remedy=f"read are: text, .jsonl, {', '.join(table.FORMATS)}, .npy, .npz, .wav, IDX files, "
-            "and folders of images (PNG, JPEG, WebP, GIF) or texts",
+            "and folders of images (PNG, JPEG, WebP, GIF), sound (WAV, FLAC) or texts",
         )
     return text.reader
 
@@ -72,13 +75,19 @@ def _recognise_folder(folder: Path) -> SourceReader:
     if cifar.folder_of(folder) is not None:
         return cifar.reader
     if images.has_pictures(folder):
+        if masked.has_masks(folder):
+            return masked.reader
+        if boxed.has_boxes(folder):
+            return boxed.reader
         return captioned.reader if captioned.has_captions(folder) else images.reader
+    if recordings.has_sound(folder):
+        return recordings.reader
     if documents.has_texts(folder):
         return documents.folder_reader
     names = sorted(path.name for path in folder.iterdir())
     held = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
     raise DataError(
-        f"{folder.name}: no images (PNG, JPEG, WebP, GIF), no texts (.txt, .md) and no IDX files in this folder; "
+        f"{folder.name}: no images (PNG, JPEG, WebP, GIF), no sound (WAV, FLAC), no texts (.txt, .md) and no IDX files in this folder; "
         f"it holds {held}",
         remedy="for a table or arrays, give the file itself",
     )

@@ -9,10 +9,10 @@ import hashlib
 import os
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from chainrule.data.loading.walking import LINKS, files_of
 from chainrule.data.readers import image_labels
 from chainrule.data.readers.image_labels import LabelList
 from chainrule.data.readers.pairs import numbered
-from chainrule.data.readers.picture import FORMATS, MOST_PIXELS, Unusable, decode
+from chainrule.data.readers.picture import FORMATS, MOST_PIXELS, Notes, Unusable, decode
 from chainrule.data.readers.targets import TARGET_AS, several
 
 PICTURES = {*FORMATS, ".bmp", ".tif", ".tiff", ".heic", ".avif"}
@@ -149,14 +149,23 @@ def divided(root: Path, files: Sequence[Path]) -> list[tuple[int | None, tuple[s
     return [(_PARTS[parts[0]], parts[1:]) if apart else (None, parts) for parts in folders]
 
 
+def decode_as(options: Mapping[str, Any], file: Path) -> tuple[np.ndarray, Notes]:
+    """The pixels of a file as the options want them, and what was noticed on the way."""
+    return decode(file, options["size"], options["max_pixels"], options["max_bytes"], options["convert"])
+
+
 def gather(
     request: ReadRequest,
     files: Sequence[Path],
     annotations: Sequence[ImageAnnotation],
     faults: Sequence[Unusable | None],
     labels: LabelList | None = None,
+    read: Callable[[Path], tuple[np.ndarray, Notes]] | None = None,
 ) -> Scan:
-    """All images that have no fault and can be decoded, put together; `faults` are those known beforehand."""
+    """All images that have no fault and can be decoded, put together; `faults` are those known beforehand.
+
+    `read` gives the pixels of a file and what is to be noted; unless given, as the options want them.
+    """
     options, problems = request.options, []
     gathered = Gathered(request.path.name, options["max_bytes"], labels=labels)
     with warnings.catch_warnings():
@@ -166,9 +175,7 @@ def gather(
             try:
                 if fault is not None:
                     raise fault
-                array, notes = decode(
-                    file, options["size"], options["max_pixels"], options["max_bytes"], options["convert"]
-                )
+                array, notes = decode_as(options, file) if read is None else read(file)
             except Unusable as bad:
                 problems.append(Problem(bad.kind, request.shown(file), bad.detail))
                 continue
@@ -259,6 +266,7 @@ __all__ = [
     "PICTURES",
     "Gathered",
     "ImageAnnotation",
+    "decode_as",
     "divided",
     "gather",
     "has_pictures",

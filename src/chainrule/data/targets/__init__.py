@@ -23,7 +23,7 @@ def names() -> tuple[str, ...]:
     """Every target.
 
     >>> names()
-    ('class', 'labels', 'none', 'text', 'value')
+    ('boxes', 'class', 'labels', 'mask', 'none', 'sources', 'text', 'value')
     """
     return tuple(sorted(modules()))
 
@@ -35,7 +35,7 @@ def get(name: str) -> Target:
     >>> get("label")
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: unknown target 'label' (did you mean 'labels'?)
-           known: class, labels, none, text, value
+           known: boxes, class, labels, mask, none, sources, text, value
     """
     if name not in modules():
         raise ArgumentError(
