@@ -40,6 +40,7 @@ from chainrule.models.protocol import (
     CanForecast,
     CanPredict,
     CanSample,
+    CanSeparate,
     CanTranslate,
     Entry,
     HasBound,
@@ -357,6 +358,15 @@ def check_new_inputs(run: Run, data: Data) -> None:
             "new inputs are not prepared as the training examples were"
         )
         assert found.prediction.tolist() == [data.schema.classes[i] for i in expected.argmax(axis=1)]
+    elif isinstance(model, CanSeparate):
+        found = run.predict(data.inverse(x))
+        assert found.names == tuple(map(str, range(len(x)))), f"recordings are called {found.names}"
+        assert list(found.columns) == [f"level {name}" for name in model.source_names]
+        signals = np.asarray(model.separate(jnp.asarray(x)))
+        assert signals.shape == (len(x), len(model.source_names), *x.shape[1:])
+        levels = 10 * np.log10(np.square(signals).mean(axis=(2, 3)))
+        ours = np.stack(list(found.columns.values()), axis=1)
+        assert np.allclose(ours, levels, atol=0.01), "recordings are not prepared as training examples were"
     elif isinstance(model, CanTranslate):
         found = run.predict([pairs.source_text(data.schema, row) for row in x])
         expected = [

@@ -273,6 +273,20 @@ class Slides:
 
 @final
 @dataclass(frozen=True)
+class Sounds:
+    """Clips to listen to: pages have a player for each, drawings show the waveforms."""
+
+    name: str
+    title: str
+    clips: Mapping[str, np.ndarray]
+    """Amplitudes between -1 and 1 of shape (samples, channels), by what each is; at least one."""
+    rate: int
+    """Samples a second."""
+    caption: str = ""
+
+
+@final
+@dataclass(frozen=True)
 class AttentionMaps:
     """How much each token takes from each in every head of every layer; drawn is one head, pages let readers choose."""
 
@@ -306,6 +320,7 @@ Picture: TypeAlias = (
     | Table
     | Passage
     | Slides
+    | Sounds
     | AttentionMaps
 )
 
@@ -323,6 +338,7 @@ __all__ = [
     "Polygons",
     "Scatter",
     "Slides",
+    "Sounds",
     "Swarm",
     "Table",
     "Waterfall",

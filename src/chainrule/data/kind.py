@@ -67,6 +67,8 @@ class Kind(abc.ABC):
     """Whether an example is a row of numbers, so that rows one after the other can be a series."""
     from_rows: ClassVar[bool] = False
     """Whether rows of numbers one after the other make an example."""
+    has_amplitudes: ClassVar[bool] = False
+    """Whether an example is sound, numbers between -1 and 1 at `Schema.rate`."""
     axes: ClassVar[tuple[int, ...]] = ()
     """Axes of an array that holds such examples along the first, the last number with all of them; none: no array."""
 
@@ -210,6 +212,15 @@ class Kind(abc.ABC):
         file = folder / "samples.npz"
         np.savez(file, allow_pickle=False, samples=drawn, **arrays)
         return file
+
+    def clips(self, schema: Schema, drawn: np.ndarray) -> Mapping[str, np.ndarray]:
+        """Default: nothing can be listened to; otherwise some samples as sound (samples, channels), by their names."""
+        del schema, drawn
+        return {}
+
+    def clip_rate(self, schema: Schema) -> int:
+        """Default: the samples a second of `clips` are those of the data."""
+        return schema.rate
 
     def write_playable(self, folder: Path, schema: Schema, drawn: np.ndarray) -> Mapping[str, Path]:
         """Default: none; otherwise files of samples that other programs open, by what they are."""

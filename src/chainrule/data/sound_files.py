@@ -1,5 +1,6 @@
 """Sound as a listener has it: amplitudes between -1 and 1, and WAV files of 16 bits at the rate of the data."""
 
+import io
 import wave
 from pathlib import Path
 
@@ -23,14 +24,30 @@ def amplitudes(
 
 
 def write_sound(path: Path, schema: Schema, x: Num[np.ndarray, "steps channels"]) -> Path:
-    """A WAV file of whole numbers of 16 bits; what a model gives beyond the loudest is cut off."""
-    numbers = np.clip(np.rint(amplitudes(schema, x) * 2**15), -(2**15), 2**15 - 1).astype("<i2")
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(x.shape[1])
-        file.setsampwidth(2)
-        file.setframerate(schema.rate)
-        file.writeframes(numbers.tobytes())
+    """A WAV file of samples in their original units, which count levels."""
+    return write_amplitudes(path, schema.rate, amplitudes(schema, x))
+
+
+def write_amplitudes(path: Path, rate: int, x: Num[np.ndarray, "samples channels"]) -> Path:
+    """A WAV file of amplitudes between -1 and 1."""
+    path.write_bytes(wav_bytes(rate, x))
     return path
 
 
-__all__ = ["amplitudes", "write_sound"]
+def wav_bytes(rate: int, x: Num[np.ndarray, "samples channels"]) -> bytes:
+    """The bytes of a WAV file of whole numbers of 16 bits; amplitudes beyond the loudest are cut off.
+
+    >>> wav_bytes(8000, np.zeros((4, 1)))[:4]
+    b'RIFF'
+    """
+    numbers = np.clip(np.rint(np.asarray(x, np.float64) * 2**15), -(2**15), 2**15 - 1).astype("<i2")
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(x.shape[1])
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(numbers.tobytes())
+    return out.getvalue()
+
+
+__all__ = ["amplitudes", "wav_bytes", "write_amplitudes", "write_sound"]

@@ -20,6 +20,7 @@ from chainrule.core.pictures import (
     Polygons,
     Scatter,
     Slides,
+    Sounds,
     Swarm,
     Table,
     Waterfall,
@@ -32,6 +33,7 @@ from chainrule.report import (
     image_grids,
     passages,
     points,
+    sounds,
     svg,
     swarms,
     waterfalls,
@@ -149,6 +151,7 @@ def _figure(
     | Heatmap
     | Table
     | Passage
+    | Sounds
     | AttentionMaps,
     title: bool,
 ) -> Figure:
@@ -171,6 +174,8 @@ def _figure(
             return heatmaps.table(picture, title)
         case Passage():
             return passages.passage(picture, title)
+        case Sounds():
+            return sounds.waveforms(picture, title)
         case AttentionMaps():
             return attention_maps.drawing(picture, title)
         case _:

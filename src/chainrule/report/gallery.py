@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.core import random
 from chainrule.core.errors import ChainruleError
 from chainrule.core.formatting import number
-from chainrule.core.pictures import Lines, Picture, Table
+from chainrule.core.pictures import Lines, Picture, Sounds, Table
 from chainrule.core.quoting import plain
 from chainrule.core.types import Array
 from chainrule.data import kinds, targets
@@ -23,6 +23,7 @@ from chainrule.data.text.pairs import source_text, target_text
 from chainrule.models.protocol import (
     CanPredict,
     CanSample,
+    CanSeparate,
     CanTranslate,
     HasDiagnostics,
     HasLatents,
@@ -35,6 +36,7 @@ from chainrule.models.protocol import (
 )
 from chainrule.report import language_models, predictions, snapshots
 from chainrule.report.samples import captions_to_show, classes_to_show, values_to_show
+from chainrule.report.separation import separation_pictures
 from chainrule.train import Run
 from chainrule.train.folder import decisive
 
@@ -278,7 +280,10 @@ def sample_pictures(run: Run) -> list[Picture]:
         real = run.data.inverse(part.batch(np.arange(min(len(part), len(drawn)))).x)
     how = f"by {model.sample_caption(condition=condition)} " if isinstance(model, HasSampleCaption) else ""
     caption = f"Drawn {how}from the checkpoint of step {run.step:,} with seed {run.settings.seed}."
-    return [kind.picture(schema, drawn, names, real=real, caption=caption)]
+    pictures = [kind.picture(schema, drawn, names, real=real, caption=caption)]
+    if clips := kind.clips(schema, drawn):
+        pictures.append(Sounds("sample-sounds", "Samples to listen to", clips, kind.clip_rate(schema)))
+    return pictures
 
 
 def _translations(run: Run, model: CanTranslate) -> Picture:
@@ -305,6 +310,7 @@ def own_pictures(run: Run) -> list[Picture]:
 _CAPABILITIES: Sequence[tuple[str, type, Callable[[Run], list[Picture]]]] = (
     ("Samples", CanSample, sample_pictures),
     ("Predictions", CanPredict, prediction_pictures),
+    ("Separation", CanSeparate, separation_pictures),
     ("Text", HasSurprisal, language_models.surprisal_pictures),
     ("Inside the model", HasPictures, own_pictures),
 )

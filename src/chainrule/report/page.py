@@ -15,15 +15,17 @@ from typing import Any
 
 from chainrule.core.formatting import number
 from chainrule.core.palette import DARK, LIGHT
-from chainrule.core.pictures import AttentionMaps, Film, Picture, Slides, Table
+from chainrule.core.pictures import AttentionMaps, Film, Picture, Slides, Sounds, Table
 from chainrule.core.quoting import plain, printable
-from chainrule.report import attention_maps
+from chainrule.report import attention_maps, sounds
 from chainrule.report.drawing import draw, draw_gif, draw_png
 from chainrule.report.style import variables
 
 _STYLE = Path(__file__).with_name("page.css")
 _SCRIPTS = {'<div class="attention-maps">': Path(__file__).with_name("attention.js")}
 """By what a page shows, the script it carries for it; text of others is escaped and cannot look like that."""
+_PLAYERS = '<div class="players">'
+"""What a page with sound has: only such a page may play any, and only what it carries itself."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _ORDINARY = 560
 """Pictures wider than this take a row of their own."""
@@ -38,7 +40,8 @@ def document(title: str, parts: Iterable[str]) -> str:
         if any(shown in part for part in parts)
     ]
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    allowed = "; script-src" + "".join(f" 'sha256-{one}'" for one in hashes) if scripts else ""
+    heard = "; media-src data:" if any(_PLAYERS in part for part in parts) else ""
+    allowed = heard + ("; script-src" + "".join(f" 'sha256-{one}'" for one in hashes) if scripts else "")
     colors = (
         f":root{{{variables(LIGHT)}}}\n"
         f"@media screen and (prefers-color-scheme: dark){{:root{{{variables(DARK)}}}}}\n"
@@ -113,6 +116,9 @@ def _body(picture: Picture) -> tuple[str, bool]:
         return _film(picture), True
     if isinstance(picture, Slides):
         return _slides(picture), True
+    if isinstance(picture, Sounds):
+        clips = [sounds.player(say(name), clip, picture.rate) for name, clip in picture.clips.items()]
+        return "\n".join([_PLAYERS, *clips, "</div>"]), True
     drawing = draw(picture, theme="auto", title=False)
     width = float(drawing.split(' width="', 1)[1].split('"', 1)[0])
     # Enlarged a little where there is room, never so much that it shouts.

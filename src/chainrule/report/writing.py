@@ -18,6 +18,7 @@ from chainrule.models.protocol import (
     CanForecast,
     CanPredict,
     CanSample,
+    CanSeparate,
     CanTranslate,
     HasOwnTraining,
     Model,
@@ -63,6 +64,12 @@ _NAMES = {
     "exact_match": "all labels right",
     "label_accuracy": "labels right",
     "average_precision": "average precision, mean over labels",
+    "si_sdr": "signal to distortion (SI-SDR)",
+    "si_sdr_improvement": "improvement over the mixture",
+    "si_sdr_mixture": "the mixture itself",
+    "si_sdr_ideal_ratio": "ceiling: ideal ratio mask",
+    "si_sdr_ideal_binary": "ceiling: ideal binary mask",
+    "si_sdr_ideal_amplitude": "ceiling: ideal amplitude mask",
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
     "r2": "R²",
@@ -240,7 +247,7 @@ def _again(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
         "Go on with it": f"chainrule resume {name}{change}",
         "Score it": f"chainrule score {name}",
     }
-    if isinstance(model, CanPredict | CanForecast | CanTranslate):
+    if isinstance(model, CanPredict | CanForecast | CanSeparate | CanTranslate):
         lines["Predict for new data"] = f"chainrule predict {name} FILE"
     if isinstance(model, CanSample):
         lines["Draw samples"] = f"chainrule sample {name} n=64"

@@ -11,9 +11,10 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import kinds
 from chainrule.data.inputs.protocol import Given
 from chainrule.data.inputs.series import of_steps
-from chainrule.models.protocol import CanForecast
+from chainrule.models.protocol import CanForecast, CanSeparate
 from chainrule.train import intervals, temperature
 from chainrule.train.predicting import Answered, Answering, Predictor, Unanswered
+from chainrule.train.separating import SourceFinder
 
 if TYPE_CHECKING:
     from chainrule.train.run import Run
@@ -75,7 +76,7 @@ class Forecaster(Answering):
 def answering(
     run: "Run", given: Given, level: float, horizon: int | None, calibrated: bool = False
 ) -> Answering:
-    """What answers new inputs of a run: forecasts of a model of series, predictions of any other."""
+    """What answers new inputs of a run: forecasts of series, sources of mixtures, predictions of anything else."""
     heat = temperature.of_run(run) if calibrated else None
     if isinstance(run.model, CanForecast):
         return Forecaster(run, run.model, given, level=level, horizon=horizon)
@@ -83,6 +84,8 @@ def answering(
         raise CapabilityError(
             f"horizon={horizon}: {run.id} is no model of series", remedy="leave horizon out"
         )
+    if isinstance(run.model, CanSeparate):
+        return SourceFinder(run, run.model, given)
     return Predictor(run, given, level=level, temperature=heat)
 
 

@@ -5,6 +5,7 @@ One compiled program of a fixed batch size serves all inputs; the last batch is 
 
 import abc
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import jax.numpy as jnp
@@ -74,6 +75,10 @@ class Answering(abc.ABC):
     @abc.abstractmethod
     def remarks(self) -> list[str]:
         """What has to be said about all of them."""
+
+    def into(self, folder: Path) -> None:
+        """Default: answers are rows of a table alone; otherwise they have files too, which go to this folder."""
+        del folder
 
     def metrics(self) -> dict[str, Metric]:
         """Default: there is nothing to judge answers by; otherwise the scores of all so far."""

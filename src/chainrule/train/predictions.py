@@ -90,6 +90,7 @@ def collect(answering: Answering) -> Predictions:
 def write(answering: Answering, out: Path) -> Written:
     """The predictions as `predictions.csv` in a folder, whole or not at all; inputs without one in `problems.csv`."""
     make_folder(out)
+    answering.into(out)
     path, problems_path = out / FILE, out / PROBLEMS
     first: list[list[str]] = []
     heads: list[str] = []

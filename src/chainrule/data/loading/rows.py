@@ -83,9 +83,15 @@ def _together(contents: Contents, shares: Sequence[float], seed: int) -> list[Po
     return found if parts is None else [part[parts[part] == last[first[part]]] for part in found]
 
 
-def in_rows(contents: Contents, schema: Schema, shares: Sequence[float], seed: int) -> Divided:
-    """The splits of examples along the first axis."""
-    parts = positions(contents, shares, seed)
+def in_rows(
+    contents: Contents,
+    schema: Schema,
+    shares: Sequence[float],
+    seed: int,
+    chosen: Sequence[Positions] | None = None,
+) -> Divided:
+    """The splits of examples along the first axis, drawn at random or where they were chosen to stand."""
+    parts = positions(contents, shares, seed) if chosen is None else chosen
     contents, fills = _filled(contents, parts[0])
     scaling = _scaling(contents, parts[0])
     contents, schema, target_scaling = targets.of(contents).prepared(contents, schema, parts[0])

@@ -87,8 +87,8 @@ def _recognise_folder(folder: Path) -> SourceReader:
     names = sorted(path.name for path in folder.iterdir())
     held = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
     raise DataError(
-        f"{folder.name}: no images (PNG, JPEG, WebP, GIF), no sound (WAV, FLAC), no texts (.txt, .md) and no IDX files in this folder; "
-        f"it holds {held}",
+        f"{folder.name}: no images (PNG, JPEG, WebP, GIF), no sound (WAV, FLAC), no texts (.txt, .md) and no IDX files "
+        f"in this folder; it holds {held}",
         remedy="for a table or arrays, give the file itself",
     )
 

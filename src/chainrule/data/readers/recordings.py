@@ -2,8 +2,8 @@
 
 A folder of tracks has a folder for each, with files of the same names in all of them (`song/voice.wav`,
 `song/drums.wav`): their sum is the mixture that a model is given, and they are what it is to find. A file called
-`mixture` beside them is not used. In any other folder every file is a recording by itself. All pieces of a recording are
-in one split, so that a model is never judged by what it has heard; fewer than three are cut in time instead.
+`mixture` beside them is not used. In any other folder every file is a recording by itself. All pieces of a recording
+are in one split, so that a model is never judged by what it has heard; fewer than three are cut in time instead.
 """
 
 import os
@@ -137,7 +137,7 @@ def _scan(request: ReadRequest) -> Scan:
     names, tracks, problems = _tracks(request, files)
     gathered = _Gathered(request, problems, options["max_bytes"])
     read = [(track, found) for track in tracks if (found := gathered.recordings(track)) is not None]
-    read = _alike(request, read, gathered.problems)
+    read = _alike(read, gathered.problems)
     total = len(tracks) + sum(problem.effect == "skip" for problem in problems if problem.kind == "no source")
     length = options["length"] or (MIX_LENGTH if names else LENGTH)
     pieces, parts, groups = [], [], []
@@ -206,7 +206,7 @@ def _common(folders: dict[Path, dict[str, Path]], files: int) -> list[str]:
 
 
 def _alike(
-    request: ReadRequest, read: list[tuple[_Track, list[Recording]]], problems: list[Problem]
+    read: list[tuple[_Track, list[Recording]]], problems: list[Problem]
 ) -> list[tuple[_Track, list[Recording]]]:
     """Tracks that have the rate and channels that most have; the others are named, with what would bring them in."""
     forms = Counter((one.rate, one.x.shape[1]) for _, found in read for one in found)

@@ -86,6 +86,7 @@ from chainrule.models.protocol.sampling import (
     HasSampleCaption,
     HasSampleControls,
 )
+from chainrule.models.protocol.separation import CanSeparate
 from chainrule.models.protocol.text import (
     CanContinue,
     CanPack,
@@ -140,6 +141,7 @@ __all__ = [
     "CanPredict",
     "CanSample",
     "CanSearch",
+    "CanSeparate",
     "CanTranslate",
     "CodeDraw",
     "Config",

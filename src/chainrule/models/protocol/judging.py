@@ -6,12 +6,13 @@ from chainrule.models.protocol.encoding import HasJointSpace
 from chainrule.models.protocol.model import Model
 from chainrule.models.protocol.prediction import CanPredict
 from chainrule.models.protocol.sampling import CanSample
+from chainrule.models.protocol.separation import CanSeparate
 from chainrule.models.protocol.text import CanTranslate
 
 
 def needs_targets(model: Model) -> bool:
     """Whether a model predicts targets, is conditioned on them or compares with them, and is not judged without."""
-    if isinstance(model, CanPredict | CanTranslate | HasJointSpace):
+    if isinstance(model, CanPredict | CanSeparate | CanTranslate | HasJointSpace):
         return True
     return isinstance(model, CanSample) and model.conditional
 

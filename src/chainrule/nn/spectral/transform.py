@@ -138,7 +138,7 @@ class STFT(eqx.Module):
                 f"STFT.inverse: a spectrum of shape {spectrum.shape} is not that of {samples} samples",
                 remedy=f"with size={self.size} and hop={self.hop} it ends in ({self.bins}, {count}): bins, frames",
             )
-        total = self._squares(samples)
+        total = self.squares(samples)
         framed = jnp.fft.irfft(jnp.swapaxes(spectrum, -1, -2), n=self.size)
         shape = (1,) * (framed.ndim - 1) + (self.size,)
         weights = jnp.asarray(window(self.window, self.size), framed.dtype).reshape(shape)
@@ -164,8 +164,8 @@ class STFT(eqx.Module):
         moved = [jnp.pad(parts[..., k, :], [*lead, (k, pieces - 1 - k), (0, 0)]) for k in range(pieces)]
         return functools.reduce(jnp.add, moved).reshape(*framed.shape[:-2], (count - 1 + pieces) * self.hop)
 
-    def _squares(self, samples: int) -> AnyFloat[np.ndarray, " samples"]:
-        """The sum of squared windows at each sample; an error where it is zero."""
+    def squares(self, samples: int) -> AnyFloat[np.ndarray, " samples"]:
+        """The sum of squared windows at each of so many samples; an error where it is zero, and there is no inverse."""
         total = squares(self.size, self.hop, self.window, self.frames(samples))
         held = total[self._margin : self._margin + samples]
         held = np.pad(held, (0, samples - len(held)))

@@ -1,0 +1,104 @@
+"""Separation of a held-out mixture: spectrograms, masks, sound; and ratios beside the ceilings of ideal masks."""
+
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Picture, Table
+from chainrule.core.types import Array
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Subset
+from chainrule.explain.protocol import Outcome, Probe, Settings
+from chainrule.models.protocol import CanSeparate, Model
+from chainrule.networks.pictures import spectrograms
+from chainrule.train import Run
+from chainrule.train.separation import separated
+
+
+@final
+class SeparationSettings(Settings):
+    """What is looked at."""
+
+    example: int = Field(0, ge=0, description="the held-out mixture that is shown, counted from 0")
+    n: int = Field(100, ge=1, description="held-out mixtures whose ratios are compared, at most")
+
+
+def examine(run: Run, data: Data, settings: SeparationSettings) -> Outcome:
+    """One mixture taken apart, and the ratios of many."""
+    model = eqx.nn.inference_mode(run.model)
+    assert isinstance(model, CanSeparate)
+    part, said = data.held_out()
+    if settings.example >= len(part):
+        raise ArgumentError(
+            f"example={settings.example}: there are {len(part)} held-out mixtures",
+            remedy=f"use example={len(part) - 1} at most",
+        )
+    x, y = part.batch(np.array([settings.example]))[:2]
+    masks, found = _separated(model, jnp.asarray(x))
+    wanted = np.asarray(model.wanted(jnp.asarray(y)))[0]
+    pictures: list[Picture] = spectrograms.separation(
+        model.transform,
+        model.source_names,
+        np.asarray(x)[0],
+        wanted,
+        np.asarray(masks)[0],
+        np.asarray(found)[0],
+        run.schema.rate,
+    )
+    ratios = separated(model, Subset.drawn(part, min(settings.n, len(part))))
+    names = (
+        model.source_names if model.ordered else [f"source {i + 1}" for i in range(len(model.source_names))]
+    )
+    mean, gain, ceiling = (
+        float(np.nanmean(one)) for one in (ratios.found, ratios.improvement, ratios.ideal["ideal_ratio"])
+    )
+    rows: list[list[str | float]] = [
+        [
+            name,
+            *(float(np.nanmean(one[:, i])) for one in (ratios.mixture, ratios.found, *ratios.ideal.values())),
+        ]
+        for i, name in enumerate(names)
+        if np.isfinite(ratios.found[:, i]).any()
+    ]
+    heads = ["source", "mixture", "found", *(spectrograms.spoken(name) for name in ratios.ideal)]
+    return Outcome(
+        [
+            f"Sources are found with {mean:.1f} dB, {gain:.1f} dB better than the mixture; an ideal ratio mask over "
+            f"the same spectrum would reach {ceiling:.1f} dB ({len(ratios.found)} mixtures).",
+            *said,
+        ],
+        [
+            *pictures,
+            spectrograms.ceilings(names, ratios.mixture, ratios.found, ratios.ideal),
+            spectrograms.worst_to_best(ratios.found, ratios.ideal),
+        ],
+        Table("separation-table", "Signal to distortion, dB", heads, rows),
+        {"si_sdr": mean, "improvement": gain, "ideal_ratio": ceiling},
+    )
+
+
+@eqx.filter_jit
+def _separated(model: CanSeparate, x: Array) -> tuple[Array, Array]:
+    return model.masks(x), model.separate(x)
+
+
+def _applies(model: Model, schema: Schema) -> bool:
+    del schema
+    return isinstance(model, CanSeparate)
+
+
+probe = Probe(
+    "A held-out mixture as spectrograms, masks and sound; ratios beside the ceilings of ideal masks.",
+    "a model that separates sound",
+    _applies,
+    examine,
+    SeparationSettings,
+    toy={"n": 4},
+)
+
+__all__ = ["SeparationSettings", "examine", "probe"]

@@ -1,0 +1,146 @@
+"""Pictures of sound: spectrograms, masks over them, and what the masks leave, to look at and to listen to."""
+
+from collections.abc import Mapping, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Inexact
+
+from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Picture, Sounds
+from chainrule.nn.spectral import STFT, decibels, power, window
+
+_RANGE = 60.0
+"""Decibels below the loudest that are told apart."""
+_ROWS = 128
+"""Rows of a picture: neighbouring bins are averaged until there are no more."""
+
+
+def separation(
+    transform: STFT,
+    names: Sequence[str],
+    mixture: Float[np.ndarray, "samples channels"],
+    sources: Float[np.ndarray, "sources samples channels"],
+    masks: Inexact[np.ndarray, "sources channels bins frames"],
+    found: Float[np.ndarray, "sources samples channels"],
+    rate: int,
+) -> list[Picture]:
+    """A mixture, and for each source its spectrogram, the mask, and the masked mixture; then all of it as sound."""
+    top = float(_loudness(transform, mixture).max())
+    shown, labels = [], []
+    for name, true, mask, own in zip(names, sources, masks, found, strict=True):
+        shown += [
+            _shade(transform, true, top),
+            _rows(np.clip(np.abs(mask[0]), 0, 1)),
+            _shade(transform, own, top),
+        ]
+        labels += [name, f"mask of {name}", f"{name} as found"]
+    sheet = Images(
+        "separation",
+        "Sources, masks, and what the masks leave",
+        np.stack(shown)[..., None],
+        labels,
+        columns=3,
+        aligned=True,
+        caption="Time to the right, frequency upwards. Left and right: light is loud, as in the mixture, black is "
+        f"{_RANGE:.0f} dB below its loudest; in the middle the share of the mixture, white is all of it.",
+    )
+    clips = {"mixture": mixture, **{f"{name}, as found": one for name, one in zip(names, found, strict=True)}}
+    clips |= {f"{name}, the truth": one for name, one in zip(names, sources, strict=True)}
+    return [
+        spectrogram(transform, mixture, rate),
+        sheet,
+        Sounds("separated", "The mixture, and its sources as found and as they are", clips, rate),
+    ]
+
+
+def spectrogram(
+    transform: STFT,
+    x: Float[np.ndarray, "samples channels"],
+    rate: int,
+    name: str = "spectrogram",
+    title: str = "Spectrogram of the mixture",
+) -> Heatmap:
+    """Decibels by frequency, upwards, and time."""
+    values = _rows(_loudness(transform, x))
+    top = float(values.max())
+    kilohertz = np.linspace(rate / 2000, 0, len(values))
+    seconds = np.arange(values.shape[1]) * transform.hop_seconds(rate)
+    return Heatmap(
+        name,
+        title,
+        "seconds",
+        "kHz",
+        np.maximum(values, top - _RANGE),
+        rows=[f"{one:.1f}" for one in kilohertz],
+        columns=[f"{one:.2f}" for one in seconds],
+        caption=f"In decibels, {transform.describe(rate)}; a sine of amplitude one has 0 dB.",
+    )
+
+
+def ceilings(
+    names: Sequence[str],
+    mixture: Float[np.ndarray, "examples sources"],
+    found: Float[np.ndarray, "examples sources"],
+    ideal: Mapping[str, Float[np.ndarray, "examples sources"]],
+) -> Bars:
+    """Mean ratios by source: of the mixture, of what was found, and of ideal masks."""
+    every = {"mixture": mixture, "found": found, **{spoken(name): values for name, values in ideal.items()}}
+    heard = {label: np.isfinite(values) for label, values in every.items()}
+    return Bars(
+        "separation-ceilings",
+        "Found, and the ceilings of ideal masks",
+        "source",
+        "SI-SDR, dB",
+        list(names),
+        {
+            label: np.where(heard[label], values, 0).sum(axis=0) / heard[label].sum(axis=0).clip(1)
+            for label, values in every.items()
+        },
+        caption="Ideal masks know the sources. Silent sources are left out.",
+    )
+
+
+def worst_to_best(
+    found: Float[np.ndarray, "examples sources"], ideal: Mapping[str, Float[np.ndarray, "examples sources"]]
+) -> Lines:
+    """Examples in the order of their ratios, beside what an ideal mask makes of each."""
+    own, best = (np.nan_to_num(one).mean(axis=1) for one in (found, ideal["ideal_ratio"]))
+    order, place = np.argsort(own), np.arange(len(own))
+    return Lines(
+        "separation-examples",
+        "Mixtures from the worst to the best",
+        "mixture",
+        "SI-SDR, dB",
+        {"found": (place, own[order]), spoken("ideal_ratio"): (place, best[order])},
+        caption="Means over the sources of each.",
+    )
+
+
+def spoken(mask: str) -> str:
+    """What an ideal mask is called.
+
+    >>> spoken("ideal_ratio")
+    'ideal ratio mask'
+    """
+    return f"{mask.replace('_', ' ')} mask"
+
+
+def _loudness(transform: STFT, x: Float[np.ndarray, "samples channels"]) -> Float[np.ndarray, "bins frames"]:
+    """Decibels of the first channel."""
+    unit = float(window(transform.window, transform.size).sum() / 2)
+    return np.asarray(decibels(power(transform(jnp.asarray(x[:, 0], jnp.float32))) / unit**2))
+
+
+def _shade(transform: STFT, x: np.ndarray, top: float) -> Float[np.ndarray, "rows frames"]:
+    return np.clip(1 + (_rows(_loudness(transform, x)) - top) / _RANGE, 0, 1)
+
+
+def _rows(values: Float[np.ndarray, "bins frames"]) -> Float[np.ndarray, "rows frames"]:
+    """High frequencies first, as few rows as can be seen."""
+    size = -(-len(values) // _ROWS)
+    edges = np.arange(0, len(values), size)
+    counts = np.diff([*edges, len(values)])
+    return np.asarray((np.add.reduceat(values, edges, axis=0) / counts[:, None])[::-1])
+
+
+__all__ = ["ceilings", "separation", "spectrogram", "spoken", "worst_to_best"]
