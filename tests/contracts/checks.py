@@ -32,7 +32,7 @@ from chainrule.cli import training_request
 from chainrule.cli.arguments import nest, parse
 from chainrule.core import random, tree
 from chainrule.core.errors import CapabilityError
-from chainrule.data import Batch, Data, Schema
+from chainrule.data import Batch, Data, Schema, targets
 from chainrule.data.text import pairs
 from chainrule.models.protocol import (
     CanDecode,
@@ -329,11 +329,26 @@ def check_predict(model: Model, batch: Batch, schema: Schema) -> None:
     """Probabilities that sum to one, or values of the shape of the target."""
     assert isinstance(model, CanPredict)
     out = _row_by_row("the prediction", model.predict, batch.x)
+    if targets.of(schema).has_boxes:
+        check_boxes(out, schema)
+        return
     shape = (len(schema.classes),) if schema.target == "class" else schema.target_shape
     assert out.shape == (len(batch.x), *shape), f"predictions have shape {out.shape}"
     if schema.target == "class":
         assert (out >= 0).all(), "probabilities are negative"
         assert np.allclose(out.sum(axis=1), 1, atol=1e-4), "probabilities do not sum to one"
+
+
+def check_boxes(out: np.ndarray, schema: Schema) -> None:
+    """Rows (x0, y0, x1, y1, score, class) within the image, the highest scores first, filled up at the end."""
+    assert out.ndim == 3, f"detections have shape {out.shape}"
+    assert out.shape[-1] == 6, f"detections have shape {out.shape}"
+    there = out[..., 5] >= 0
+    assert (there[:, :-1] >= there[:, 1:]).all(), "rows that only fill up come before others"
+    assert (out[..., 4][there] > 0).all(), "a detection has no score"
+    assert (out[there][:, 5] < len(schema.classes)).all(), "a detection has a class that there is none of"
+    high = np.array([schema.shape[1], schema.shape[0]] * 2)
+    assert ((out[there][:, :4] >= 0) & (out[there][:, :4] <= high)).all(), "a box reaches out of its image"
 
 
 def check_new_inputs(run: Run, data: Data) -> None:
@@ -347,6 +362,16 @@ def check_new_inputs(run: Run, data: Data) -> None:
     elif isinstance(model, CanPredict):
         found = run.predict(data.inverse(x))
         expected = np.asarray(model.predict(jnp.asarray(x)))
+        if targets.of(data.schema).has_boxes:
+            ours = np.stack([found[name] for name in ("x0", "y0", "x1", "y1", "probability")], axis=1)
+            rows = [
+                one[one[:, 5] >= 0][:, :5] if (one[:, 5] >= 0).any() else np.full((1, 5), np.nan)
+                for one in expected
+            ]
+            assert np.allclose(ours, np.concatenate(rows), atol=1e-3, equal_nan=True), (
+                "new inputs are not prepared as the training examples were"
+            )
+            return
         if not data.schema.classes:
             values = expected if data.target_scaling is None else data.target_scaling.inverse(expected)
             assert np.allclose(found.prediction, values, rtol=1e-4, atol=1e-5), (

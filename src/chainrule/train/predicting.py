@@ -155,11 +155,11 @@ class Predictor(Answering):
             half = half if scaling is None else half / np.abs(scaling.factor)
         if scaling is not None and len(predicted):
             predicted = scaling.inverse(predicted.astype(np.float64))
+        if chunk.placements:
+            predicted = self._target.restored(predicted, chunk.placements)
         columns = self._target.answers(self._prepared.schema, self._prepared.output_names, predicted, half)
-        return Answered(
-            list(chunk.names),
-            {name: _spread(column, chunk.rows, len(chunk.names)) for name, column in columns.items()},
-        )
+        names, rows = _rows(chunk, self._target.answer_rows(predicted))
+        return Answered(names, {name: _spread(column, rows, len(names)) for name, column in columns.items()})
 
     def _remember(self, chunk: InputChunk, predicted: np.ndarray) -> None:
         self.problems += [
@@ -215,6 +215,15 @@ def in_batches(predict: Predict, model: Model, x: np.ndarray, size: int) -> np.n
         filled = part if len(part) == size else np.resize(part, (size, *part.shape[1:]))
         found.append(np.asarray(predict(model, jnp.asarray(filled)))[: len(part)])
     return np.concatenate(found)
+
+
+def _rows(chunk: InputChunk, of: np.ndarray | None) -> tuple[list[str], np.ndarray]:
+    """Names of the rows of a table and where those with an answer stand; `of` says whose each answer is."""
+    if of is None:
+        return list(chunk.names), chunk.rows
+    answered = chunk.rows[of]
+    every = np.sort(np.concatenate([answered, np.array(sorted(chunk.faults), np.int64)]))
+    return [chunk.names[row] for row in every], np.flatnonzero(np.isin(every, chunk.rows))
 
 
 def _spread(column: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:

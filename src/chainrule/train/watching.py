@@ -24,6 +24,7 @@ from chainrule.train.scoring import Evaluation, Judged, predictions
 _HIGHER = {
     *("robust_accuracy", "accuracy", "balanced_accuracy", "label_accuracy", "exact_match"),
     *("precision", "recall", "specificity", "f1", "roc_auc", "average_precision", "r2"),
+    *("map", "map50", "map75", "ap50"),
 }
 _LOWER = {"loss", "rmse", "mae", "calibration_error", *losses()}
 

@@ -10,13 +10,14 @@ from PIL import Image, ImageOps
 
 from chainrule.core.errors import DataError
 from chainrule.data import targets
-from chainrule.data.inputs import arrays, folders
+from chainrule.data.inputs import arrays, folders, scenes
 from chainrule.data.inputs.protocol import Given, InputChunk, Inputs, Preparation, chunk
 from chainrule.data.loading.bits import highest_bits
 from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest
-from chainrule.data.readers import image_labels, picture
+from chainrule.data.placement import Placement, place_image
+from chainrule.data.readers import image_labels, masked, picture
 from chainrule.data.readers.images import PICTURES, divided, reader
 
 _ARRAYS = (".npy", ".npz")
@@ -48,10 +49,16 @@ def _at(path: Path, prepared: Preparation) -> Inputs:
 
 
 def _folder(folder: Path, prepared: Preparation) -> Inputs:
-    pictures = [file for file in folders.files(folder, prepared) if file.suffix.lower() in PICTURES]
+    files = folders.files(folder, prepared)
+    pictures = [file for file in files if file.suffix.lower() in PICTURES]
+    target = targets.of(prepared.schema)
+    if target.has_mask and masked.has_masks(folder):
+        pictures = masked.pairs(folder, files)[0]
     if not pictures:
         raise DataError(f"{folder}: there are no images in this folder", remedy=f"read are: {_formats()}")
     names = [file.relative_to(folder).as_posix() for file in pictures]
+    if target.whole_images:
+        return _whole(pictures, prepared, names, scenes.beside(folder, files, pictures, prepared))
     tops = [below[0] if below else None for _, below in divided(folder, pictures)]
     return _listed(pictures, prepared, names, _in_list(folder, names, prepared) or tops)
 
@@ -84,7 +91,11 @@ def _listed(
     beside: Sequence[Any] | None = None,
 ) -> Inputs:
     """Images one by one, each a path, an image of Pillow or an array."""
-    called = names or [one.name if isinstance(one, Path) else _name(one, i) for i, one in enumerate(images)]
+    if targets.of(prepared.schema).whole_images and any(
+        isinstance(one, str | Path | Image.Image) for one in images
+    ):
+        return _whole(images, prepared, [_name(one, i) for i, one in enumerate(images)], [])
+    called = names or [_name(one, i) for i, one in enumerate(images)]
 
     def read(size: int) -> Iterator[InputChunk]:
         for first in range(0, len(images), size):
@@ -95,8 +106,51 @@ def _listed(
     return Inputs("images", len(images), read)
 
 
+def _whole(
+    images: Sequence[Given], prepared: Preparation, names: Sequence[str], beside: Sequence[scenes.Beside]
+) -> Inputs:
+    """Images one by one, brought to the size of the training images as a whole, and what is known of each."""
+
+    def read(size: int) -> Iterator[InputChunk]:
+        for first in range(0, len(images), size):
+            found: list[np.ndarray | Problem] = []
+            known: list[Any] = []
+            at: list[Placement] = []
+            for index in range(first, min(first + size, len(images))):
+                try:
+                    x, own, placed = _placed(images[index], prepared)
+                except picture.Unusable as bad:
+                    found.append(Problem(bad.kind, names[index], bad.detail))
+                    known.append(None)
+                    continue
+                found.append(x)
+                known.append(beside[index](own, placed) if beside else None)
+                at.append(placed)
+            part = chunk(prepared, names[first : first + size], found, known if beside else None)
+            yield part._replace(placements=at)
+
+    return Inputs("images", len(images), read)
+
+
+def _placed(one: Given, prepared: Preparation) -> tuple[np.ndarray, tuple[int, int], Placement]:
+    """One image in model units, the size it had, and where it lies on its canvas."""
+    height, width, channels = prepared.schema.shape
+    if isinstance(one, str | Path):
+        limits = _LIMITS["max_pixels"], _LIMITS["max_bytes"]
+        pixels, _ = picture.decode(Path(one).expanduser(), None, *limits)
+    elif isinstance(one, Image.Image):
+        flat = np.asarray(picture.flatten(ImageOps.exif_transpose(one), []))
+        pixels = flat if flat.ndim == 3 else flat[..., None]
+    else:
+        x = arrays.examples(arrays.as_array(one), prepared)
+        return prepared.examples(_converter(x, prepared)(x))[0], (height, width), Placement()
+    canvas, at = place_image(pixels, (height, width))
+    raw = _in_units(_coloured(canvas, channels), prepared)
+    return prepared.examples(raw[None])[0], (pixels.shape[0], pixels.shape[1]), at
+
+
 def _name(one: Given, index: int) -> str:
-    return Path(one).name if isinstance(one, str) else str(index)
+    return Path(one).name if isinstance(one, str | Path) else str(index)
 
 
 def _read(one: Given, name: str, prepared: Preparation) -> np.ndarray | Problem:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Int, Shaped
 from chainrule.core.errors import ArgumentError
 from chainrule.data import targets
 from chainrule.data.loading.problems import Problem
+from chainrule.data.placement import Placement
 from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
@@ -106,6 +107,8 @@ class InputChunk(NamedTuple):
     """What is wrong with the others, by their position here."""
     targets: KnownTargets | None = None
     """What is known of the targets of `x`."""
+    placements: Sequence[Placement] = ()
+    """Where each of `x` lies on its canvas; none where inputs are as they were given."""
 
 
 class Inputs(NamedTuple):

@@ -63,7 +63,7 @@ class BoxPlacing:
         if listed is not None and listed != size:
             detail = f"{size[1]}×{size[0]} pixels; the list of boxes says {listed[1]}×{listed[0]}"
             raise Unusable("wrong size", detail)
-        boxes = np.array([self._checked(one, size) for one in self._found.boxes.get(path, [])])
+        boxes = np.array([self.checked(one, size) for one in self._found.boxes.get(path, [])])
         boxes = boxes.reshape(-1, 5)
         at = Placement()
         if options["size"] is not None:
@@ -72,7 +72,8 @@ class BoxPlacing:
         self.kept.append(np.concatenate([at.placed(boxes[:, :4]), boxes[:, 4:]], axis=1))
         return pixels, notes
 
-    def _checked(self, box: ListedBox, size: tuple[int, int]) -> tuple[float, ...]:
+    def checked(self, box: ListedBox, size: tuple[int, int]) -> tuple[float, ...]:
+        """(x0, y0, x1, y1, class) of a box in an image of this (height, width); an error if it cannot be one."""
         height, width = size
         x0, y0, x1, y1 = (
             edge * side if box.relative else edge

@@ -1,0 +1,1 @@
+"""Models of what is where in images."""
