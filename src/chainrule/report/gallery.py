@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -19,6 +20,9 @@ from chainrule.core.pictures import Lines, Picture, Sounds, Table
 from chainrule.core.quoting import plain
 from chainrule.core.types import Array
 from chainrule.data import kinds, targets
+from chainrule.data.batches import Batch
+from chainrule.data.kinds.image import unit_images
+from chainrule.data.schema import Schema
 from chainrule.data.text.pairs import source_text, target_text
 from chainrule.models.protocol import (
     CanPredict,
@@ -34,6 +38,7 @@ from chainrule.models.protocol import (
     HasSnapshots,
     HasSurprisal,
 )
+from chainrule.networks.pictures import detections
 from chainrule.report import language_models, predictions, snapshots
 from chainrule.report.samples import captions_to_show, classes_to_show, values_to_show
 from chainrule.report.separation import separation_pictures
@@ -217,6 +222,8 @@ def prediction_pictures(run: Run) -> list[Picture]:
             predictions.reliability(probabilities, labels),
             predictions.confidently_wrong(probabilities, labels, inputs, schema, chosen),
         ]
+    elif target.has_boxes:
+        found += _detections(model, np.asarray(x), np.asarray(y), answer, unit_images(schema, inputs), schema)
     elif target.has_labels:
         found.append(predictions.label_scores(answer.astype(np.float64), np.asarray(y), schema.classes))
     elif target.has_values:
@@ -227,6 +234,32 @@ def prediction_pictures(run: Run) -> list[Picture]:
             spread = np.sqrt(_spread(model, x).astype(np.float64))
             found.append(predictions.interval_coverage((np.asarray(y, np.float64) - answer) / spread))
     return [picture for picture in found if picture is not None]
+
+
+def _detections(
+    model: CanPredict, x: np.ndarray, y: np.ndarray, found: np.ndarray, images: np.ndarray, schema: Schema
+) -> list[Picture]:
+    """Boxes beside what is there, how well they fit, what is wrong with them, and the images of the highest loss."""
+    answer = found.astype(np.float64)
+    first = slice(0, detections.SHOWN)
+    size = min(_BATCH, len(x))
+    rows = np.resize(np.arange(len(x)), -(-len(x) // size) * size).reshape(-1, size)
+    losses = np.concatenate([np.asarray(_losses(model, jnp.asarray(x[r]), jnp.asarray(y[r]))) for r in rows])
+    return [
+        detections.beside_truth(images[first], answer[first], y[first], schema.classes),
+        detections.precision_recall(answer, y, schema.classes),
+        detections.error_bars(answer, y),
+        detections.worst(images, answer, y, losses[: len(x)], schema.classes),
+    ]
+
+
+@eqx.filter_jit
+def _losses(model: CanPredict, x: Array, y: Array) -> Array:
+    """The loss of each example by itself, in inference mode."""
+    still = eqx.nn.inference_mode(model)
+    return jax.lax.map(
+        lambda one: still.loss(Batch(one[0][None], one[1][None]), random.key(0, "pictures"))[0], (x, y)
+    )
 
 
 def _predict(model: CanPredict, x: np.ndarray) -> np.ndarray:

@@ -19,10 +19,12 @@ from chainrule.nn.detection.boxes import (
     pairwise,
     sizes_of,
 )
+from chainrule.nn.detection.errors import DetectionErrors, detection_errors
 from chainrule.nn.detection.regions import roi_align, roi_max_pool
 from chainrule.nn.detection.suppression import Kept, nms, soft_nms
 
 __all__ = [
+    "DetectionErrors",
     "Kept",
     "Ranking",
     "anchor_shapes",
@@ -33,6 +35,7 @@ __all__ = [
     "centers_of",
     "clip_boxes",
     "decode_boxes",
+    "detection_errors",
     "diou",
     "encode_boxes",
     "from_centers",

@@ -12,7 +12,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import CanPredict, Config, HasState, Metrics, weighted_mean
 from chainrule.models.vision.detecting import detections
-from chainrule.models.vision.detector.heads import AnchorFree, Head, Yolo
+from chainrule.models.vision.detector.heads import AnchorFree, CellHead, Yolo
 from chainrule.models.vision.pyramid import Pyramid, grids
 from chainrule.networks.image_towers import Normalization
 from chainrule.nn.sequential import running_statistics
@@ -54,7 +54,7 @@ class Detector(HasState, CanPredict):
     """Convolutions at falling resolution, maps of several sizes, one head for all of them."""
 
     pyramid: Pyramid
-    head: Head
+    head: CellHead
     config: DetectorConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
 

@@ -13,7 +13,7 @@ from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.models.protocol import Metrics
-from chainrule.models.vision.detector.heads.base import Head, Maps, Objects, Outputs, there
+from chainrule.models.vision.detector.heads.base import CellHead, Maps, Objects, Outputs, there
 from chainrule.networks.image_towers import ConvBlock
 from chainrule.nn import Conv
 from chainrule.nn.detection import box_area, giou, grid_centers
@@ -40,7 +40,7 @@ class Assigned(NamedTuple):
 
 
 @final
-class AnchorFree(Head):
+class AnchorFree(CellHead):
     """Two towers of convolutions, the same for all maps: one says classes, one says boxes."""
 
     class_tower: tuple[ConvBlock, ...]

@@ -16,7 +16,7 @@ Objects = Float[Array, "batch objects 5"]
 """(x0, y0, x1, y1, class); a class of -1 fills up."""
 
 
-class Head(eqx.Module):
+class CellHead(eqx.Module):
     """From feature maps to boxes, and to the loss of these."""
 
     @abc.abstractmethod
@@ -39,4 +39,4 @@ def there(y: Objects) -> Bool[Array, "batch objects"]:
     return y[..., 4] >= 0
 
 
-__all__ = ["Head", "Maps", "Objects", "Outputs", "there"]
+__all__ = ["CellHead", "Maps", "Objects", "Outputs", "there"]

@@ -14,7 +14,7 @@ from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.models.protocol import Metrics
-from chainrule.models.vision.detector.heads.base import Head, Maps, Objects, Outputs, there
+from chainrule.models.vision.detector.heads.base import CellHead, Maps, Objects, Outputs, there
 from chainrule.networks.image_towers import ConvBlock
 from chainrule.nn import Conv, adaptive_average_pool
 from chainrule.nn.detection import centers_of, from_centers, iou
@@ -75,7 +75,7 @@ def cell_boxes(
 
 
 @final
-class Yolo(Head):
+class Yolo(CellHead):
     """One map brought to the grid, a few convolutions, and 5 B + C numbers for each cell."""
 
     tower: tuple[ConvBlock, ...]
