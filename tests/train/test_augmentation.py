@@ -75,9 +75,9 @@ def test_images_and_targets_of_a_step_are_mixed_by_its_number_alone(
     assert not np.allclose(plain.head.weight, whole.head.weight)
 
 
-def test_a_mixed_batch_keeps_every_image_and_every_target_once(data: Data) -> None:
+def test_a_mixed_batch_keeps_every_image_and_every_target_once(model: Any, data: Data) -> None:
     batch = data.train.batch(np.arange(24))
-    found = jax.jit(lambda x, y, key: augmentation.augmented(Batch(x, y), key, Augment(mixup=0.5)))(
+    found = jax.jit(lambda x, y, key: augmentation.augmented(Batch(x, y), key, Augment(mixup=0.5), model))(
         batch.x, batch.y, jax.random.key(1)
     )
     assert sorted(np.asarray(found.y.other_y)) == sorted(batch.y)

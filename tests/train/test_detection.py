@@ -3,12 +3,16 @@
 import csv
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
 
 from chainrule import data, models
-from chainrule.train import Run, fit, scores
+from chainrule.data import Batch
+from chainrule.train import Run, augmentation, fit, scores
+from chainrule.train.config import Augment
 from chainrule.train.scores.detection import detection
 
 MOST = 4
@@ -79,3 +83,30 @@ def test_the_score_of_a_run_names_every_class(run: Run) -> None:
     found = scores.score(run.model, run.data)
     assert {"map50", "map75", "map"} <= found.keys()
     assert found["map50"].value <= 1
+
+
+def test_boxes_move_with_the_images_of_training(run: Run) -> None:
+    x, y = np.zeros((16, 64, 64, 3), np.float32), np.zeros((16, 2, 5), np.float32)
+    x[:, 20:30, 12:40] = 1.0
+    y[:, 0], y[:, 1, 4] = (12, 20, 40, 30, 3), -1
+    settings = Augment(flip=True, crop=5)
+    augmentation.check(settings, run.data.train, run.model)
+    found = augmentation.augmented(
+        Batch(jnp.asarray(x), jnp.asarray(y)), jax.random.key(0), settings, run.model
+    )
+    assert not np.array_equal(found.y[:, 0], y[:, 0])
+    for image, boxes in zip(np.asarray(found.x), np.asarray(found.y), strict=True):
+        rows, columns = np.nonzero(image[..., 0])
+        assert boxes[0].tolist() == [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1, 3]
+        assert boxes[1, 4] == -1
+
+
+def test_a_box_that_has_left_its_image_is_no_target(run: Run) -> None:
+    x, y = np.zeros((8, 64, 64, 3), np.float32), np.zeros((8, 1, 5), np.float32)
+    y[:, 0] = (0, 0, 4, 4, 1)
+    found = augmentation.augmented(
+        Batch(jnp.asarray(x), jnp.asarray(y)), jax.random.key(0), Augment(crop=20), run.model
+    )
+    sides = (found.y[:, 0, 2:4] - found.y[:, 0, :2]).min(axis=-1)
+    assert np.array_equal(found.y[:, 0, 4] == -1, sides < 2)
+    assert (found.y[:, 0, 4] == -1).any()

@@ -1,16 +1,22 @@
 """Images of a training batch, changed at random as the settings say; see `nn.scenes` and `nn.augment`."""
 
+import jax.numpy as jnp
 import numpy as np
 
 from chainrule import models
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Key
+from chainrule.data import targets
 from chainrule.data.batches import Batch, Mixed
 from chainrule.data.splits import Split
-from chainrule.models.protocol import HasOutputs, Model
+from chainrule.data.targets.boxes import FILLER
+from chainrule.models.protocol import CanLocate, HasOutputs, Model
 from chainrule.nn import augment, scenes
 from chainrule.train.config import Augment
+
+_LEAST = 2.0
+"""Pixels a side that must be left of a box for it to stay a target."""
 
 
 def check(settings: Augment, split: Split, model: Model) -> None:
@@ -30,7 +36,7 @@ def check(settings: Augment, split: Split, model: Model) -> None:
             remedy=f"an eighth of their size is usual: augment.crop={max(1, smallest // 8)}",
         )
     moves = settings.flip or settings.crop or settings.resized_crop < 1 or settings.rand_augment
-    if one.y is not None and np.ndim(one.y) >= 3 and moves:
+    if one.y is not None and np.ndim(one.y) >= 3 and moves and not isinstance(model, CanLocate):
         raise ArgumentError(
             f"augment: targets of shape {np.shape(one.y)[1:]} would not move with their images",
             remedy="use augment.colour alone",
@@ -44,17 +50,23 @@ def check(settings: Augment, split: Split, model: Model) -> None:
             )
 
 
-def augmented(batch: Batch, key: Key, settings: Augment) -> Batch:
+def augmented(batch: Batch, key: Key, settings: Augment, model: Model) -> Batch:
     """The batch with its images changed; nothing but the key decides how."""
-    return mixed(changed(batch, key, settings), key, settings)
+    return mixed(changed(batch, key, settings, model), key, settings)
 
 
-def changed(batch: Batch, key: Key, settings: Augment) -> Batch:
-    """The batch with each image changed by itself; examples of any kind where nothing is to be changed."""
+def changed(batch: Batch, key: Key, settings: Augment, model: Model) -> Batch:
+    """The batch with each image changed by itself; examples of any kind where nothing is to be changed.
+
+    Boxes and masks of a model that says where things are go the way of their images; a box that has left its image, or
+    nearly so, is no target any more.
+    """
     if settings == Augment():
         return batch
+    target = targets.of(model.schema) if isinstance(model, CanLocate) and batch.y is not None else None
+    boxed, masked = target is not None and target.has_boxes, target is not None and target.has_mask
     found = scenes.augmented(
-        scenes.Scenes(batch.x),
+        scenes.Scenes(batch.x, batch.y if masked else None, batch.y[..., :4] if boxed else None),
         key,
         resized_crop=settings.resized_crop,
         flip=settings.flip,
@@ -63,7 +75,11 @@ def changed(batch: Batch, key: Key, settings: Augment) -> Batch:
         magnitude=settings.magnitude,
         light=settings.colour,
     )
-    return batch._replace(x=found.images)
+    y = batch.y
+    if found.boxes is not None:
+        left = (found.boxes[..., 2:] - found.boxes[..., :2]).min(axis=-1) >= _LEAST
+        y = jnp.concatenate([found.boxes, jnp.where(left, y[..., 4], FILLER)[..., None]], axis=-1)
+    return batch._replace(x=found.images, y=y if found.masks is None else found.masks)
 
 
 def mixed(batch: Batch, key: Key, settings: Augment) -> Batch:

@@ -367,7 +367,7 @@ class Stepper:
         """The loss of a part as a function of its parameters, with metrics and moved state beside it."""
         number = [one.name for one in self.parts].index(part.name)
         rest = eqx.filter(part.where(model), part.where(self.trainable), inverse=True)
-        batch = augmentation.augmented(batch, key, self.config.augment)
+        batch = augmentation.augmented(batch, key, self.config.augment, model)
         threat = self.config.adversary
         both = adversary.attacked(batch, key, threat, self.split, self._lowered(model), part)
 

@@ -43,21 +43,27 @@ def examine(run: Run, data: Data, settings: AugmentationSettings) -> Outcome:
     count = min(settings.examples, len(data.train))
     numbers = np.random.default_rng(settings.seed).choice(len(data.train), count, replace=False)
     batch = data.train.batch(np.sort(numbers))
-    given = targets.of(data.schema).given
+    target = targets.of(data.schema)
+    given = target.given
     x, y = jnp.asarray(batch.x), jnp.asarray(batch.y) if given else None
     keys = jax.random.split(random.key(settings.seed, "augmentation"), settings.copies)
-    changed = jax.jit(jax.vmap(lambda key: augmentation.augmented(Batch(x, y), key, chosen)))(keys)
+    changed = jax.jit(jax.vmap(lambda key: augmentation.augmented(Batch(x, y), key, chosen, run.model)))(keys)
     images = np.concatenate([np.asarray(x)[None], np.asarray(changed.x)])
     change = np.abs(images[1:] - images[:1]).mean(axis=(2, 3, 4))
     said = ", ".join(f"{name}={_short(value)}" for name, value in _different(chosen).items())
     labels = _labels(data.schema, batch.y, changed, settings.copies) if given else []
+    pixels, marks = images.swapaxes(0, 1).reshape(-1, *x.shape[1:]).clip(0, 1), ()
+    if target.has_boxes or target.has_mask:
+        every = np.concatenate([np.asarray(y)[None], np.asarray(changed.y)]).swapaxes(0, 1)
+        pixels, marks = target.marked(data.schema, pixels, every.reshape(-1, *every.shape[2:]))
     sheet = Images(
         "augmentation",
         "Training images and what augmentation makes of them",
-        images.swapaxes(0, 1).reshape(-1, *x.shape[1:]).clip(0, 1),
+        pixels,
         labels,
         columns=settings.copies + 1,
         aligned=True,
+        marks=marks,
         caption=f"The first of each row is the image itself; below mixed ones stands what was mixed in. {said}.",
     )
     return Outcome(

@@ -46,6 +46,7 @@ from chainrule.models.protocol.likelihood import (
     LogPartition,
     Scored,
 )
+from chainrule.models.protocol.locating import CanLocate, HasProposals
 from chainrule.models.protocol.mechanisms import (
     HasAlignment,
     HasAttention,
@@ -61,6 +62,7 @@ from chainrule.models.protocol.mechanisms import (
     patch_sites,
 )
 from chainrule.models.protocol.model import Metrics, Model
+from chainrule.models.protocol.music import CanCompose
 from chainrule.models.protocol.options import (
     OptionGroup,
     SampleOptions,
@@ -130,12 +132,14 @@ __all__ = [
     "BoundByLevel",
     "Bounded",
     "CanAdapt",
+    "CanCompose",
     "CanContinue",
     "CanDecode",
     "CanEncode",
     "CanFill",
     "CanForecast",
     "CanInvert",
+    "CanLocate",
     "CanPack",
     "CanPad",
     "CanPredict",
@@ -183,6 +187,7 @@ __all__ = [
     "HasPictures",
     "HasPosterior",
     "HasPredictiveDistribution",
+    "HasProposals",
     "HasRateWeight",
     "HasRecurrence",
     "HasResidualStream",

@@ -27,8 +27,8 @@ class CanPredict(Model):
     def predict(self, x: Array) -> Array:
         """Probabilities of classes or labels (batch, classes), or values in model units (batch, *target_shape).
 
-        Of boxes (batch, detections, 6): (x0, y0, x1, y1, score, class) for each, filled up with rows of class -1; of masks
-        the probabilities of the classes at each pixel (batch, height, width, classes).
+        Of boxes (batch, detections, 6): (x0, y0, x1, y1, score, class) for each, filled up with rows of class -1; of
+        masks the probabilities of the classes at each pixel (batch, height, width, classes).
         """
 
 

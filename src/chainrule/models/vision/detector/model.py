@@ -10,7 +10,7 @@ from pydantic import Field
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import CanPredict, Config, HasState, Metrics, weighted_mean
+from chainrule.models.protocol import CanLocate, Config, HasState, Metrics, weighted_mean
 from chainrule.models.vision.detecting import detections
 from chainrule.models.vision.detector.heads import AnchorFree, CellHead, Yolo
 from chainrule.models.vision.pyramid import Pyramid, grids
@@ -50,7 +50,7 @@ class DetectorConfig(Config):
 
 
 @final
-class Detector(HasState, CanPredict):
+class Detector(HasState, CanLocate):
     """Convolutions at falling resolution, maps of several sizes, one head for all of them."""
 
     pyramid: Pyramid
