@@ -29,6 +29,7 @@ SQUARES = np.array([[(i - j) ** 2 for j in range(3)] for i in range(3)], float)
 DRAW = np.random.default_rng(0)
 X, Y = DRAW.normal(size=(32, 2)), DRAW.normal(size=(24, 2)) * np.array([[2.0, 0.5]]) + 1
 COST = cdist(X, Y, "sqeuclidean")
+SINGLE = cdist(*np.random.default_rng(0).normal(size=(2, 50, 2)), "sqeuclidean").astype(np.float32)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -302,8 +303,9 @@ def test_a_high_price_of_mass_keeps_the_weights_and_a_low_one_leaves_far_points_
     assert float(partial.mass) == pytest.approx(0.5, abs=0.01)
     with pytest.raises(ArgumentError, match="mass is not kept"):
         partial.bounds  # noqa: B018
-    with pytest.raises(ArgumentError, match=r"use sinkhorn\(a, b, cost\)"):
-        unbalanced(A, B, SQUARES, 0.5, np.inf)
+    np.testing.assert_array_equal(
+        unbalanced(A, B, SQUARES, 0.5, np.inf).plan, sinkhorn(A, B, SQUARES, 0.5).plan
+    )
 
 
 # ---------------------------------------------------------------------- another library
@@ -333,6 +335,9 @@ def test_values_and_plans_are_those_of_another_library(oracle: Any) -> None:
         (lambda: sinkhorn(A, B, SQUARES[0]), "two axes, not shape"),
         (lambda: unbalanced(A, 0 * B, SQUARES), r"unbalanced\(b\): all weights are zero"),
         (lambda: sinkhorn(A, B, np.where(SQUARES > 3, np.nan, SQUARES)), r"cost\[0, 2\] is nan"),
+        (lambda: sinkhorn(A, B, SQUARES * np.nan, 1.0, method="scaling"), r"cost\[0, 0\] is nan"),
+        (lambda: sinkhorn(None, None, SINGLE, 1e-9), r"more than eps\n.*double precision.*exact\(a"),
+        (lambda: unbalanced(A, B, SQUARES, 0.5, 0.0), r"one positive number\n.*rho=inf"),
         (lambda: sinkhorn(A, B, SQUARES, tolerance=0.0), "never zero"),
         (lambda: sinkhorn(A, B, SQUARES, method="best"), '"auto", "log" or "scaling"'),
         (lambda: sinkhorn(None, None, point_costs(np.zeros((3, 2)), X, SQUARES)), "as it is"),

@@ -25,6 +25,10 @@ MakeEntry: TypeAlias = Callable[
 """From a number that is known and the parameters of an entry to the entry, of every example."""
 
 
+_FAR = 1e18
+"""Beyond it entries look alike: their squares would overflow."""
+
+
 class AutoregressiveConditioner(eqx.Module):
     """So many numbers for every entry, which depend on the entries before it and on no others."""
 
@@ -43,16 +47,26 @@ class AutoregressiveConditioner(eqx.Module):
         return jax.lax.fori_loop(0, known.shape[1], step, jnp.zeros_like(known))
 
 
+@jax.custom_jvp
 def compressed(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Entries as the networks of layers see them: themselves near zero, their logarithms far out.
 
     A layer moves an outlier by what its network says of it, and the next layer sees it moved: with entries as they are,
     a value of five standard deviations is sent thousands away within five layers, and the mean likelihood with it.
+    The function is arcsinh, without the care that the last digits of small entries would take: XLA's own took half of
+    the time of a draw.
 
     >>> [f"{x:.2f}" for x in compressed(jnp.array([0.01, 5.0, -1000.0]))]
     ['0.01', '2.31', '-7.60']
     """
-    return jnp.arcsinh(x)
+    size = jnp.minimum(jnp.abs(x), _FAR)
+    return jnp.sign(x) * jnp.log(size + jnp.sqrt(1 + size * size))
+
+
+@compressed.defjvp
+def _compressed_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    size = jnp.minimum(jnp.abs(primals[0]), _FAR)
+    return compressed(primals[0]), tangents[0] * jax.lax.rsqrt(1 + size * size)
 
 
 _Layer = TypeVar("_Layer", bound=eqx.Module)

@@ -74,14 +74,15 @@ def two_sets(where: str, x: Any, y: Any) -> tuple[Array, Array]:
 
     >>> two_sets("exact", [[0.0]], [0.0])
     Traceback (most recent call last):
-    chainrule.core.errors.ArgumentError: exact: y of shape (1,)
+    chainrule.core.errors.ArgumentError: exact: y of shape (1,), x of shape (1, 1)
            give rows of equally many numbers; points on a line are x[:, None]
     """
     first, second = (finite(where, name, floating(rows)) for name, rows in (("x", x), ("y", y)))
     for name, rows in (("x", first), ("y", second)):
         if rows.ndim != 2 or not rows.size or rows.shape[1] != first.shape[-1]:
+            against = f", x of shape {first.shape}" if name == "y" else ""
             raise ArgumentError(
-                f"{where}: {name} of shape {rows.shape}",
+                f"{where}: {name} of shape {rows.shape}{against}",
                 remedy="give rows of equally many numbers"
                 + ("; points on a line are x[:, None]" if rows.ndim == 1 else ""),
             )

@@ -15,6 +15,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array
+from chainrule.probability.distributions.parameters import finite
 from chainrule.probability.transport.entropic.costs import Costs, EntropicProblem
 from chainrule.probability.transport.entropic.derivatives import value_at
 from chainrule.probability.transport.entropic.iteration import StoppingRule
@@ -45,6 +46,7 @@ def _kernel(matrix: Array, eps: Array) -> Array:
         return eqx.error_if(
             kernel, vanished, "sinkhorn(method='scaling'): entries of exp(-cost / eps) vanish"
         )
+    finite("sinkhorn(method='scaling')", "cost", matrix)
     if bool(np.asarray(vanished).any()):
         raise ArgumentError(
             f"sinkhorn(method='scaling'): with eps={float(eps):.3g} and costs up to {float(matrix.max()):.3g} entries "

@@ -186,6 +186,7 @@ def warn_unless_converged(where: str, result: EntropicTransport) -> None:
     error = float(np.max(result.error))
     if not np.isfinite(error):
         _refuse_costs(where, result.costs)
+    _refuse_eps(where, result)
     warnings.warn(
         f"{where}: {error:.2g} of the mass is in wrong columns after {int(np.max(result.iterations))} iterations "
         f"with eps={float(result.eps):.3g}; use a larger eps, more max_iterations, or a larger tolerance",
@@ -194,7 +195,20 @@ def warn_unless_converged(where: str, result: EntropicTransport) -> None:
     )
 
 
+def _refuse_eps(where: str, result: EntropicTransport) -> None:
+    """Raise where rounding of the potentials alone changes the plan several times over: what was found is no answer."""
+    size = float(max(jnp.abs(potential).max() for potential in result.found))
+    digits = float(jnp.finfo(result.costs.dtype).eps) * size
+    if float(np.min(result.eps)) < digits:
+        raise ArgumentError(
+            f"{where}(eps={float(np.min(result.eps)):.3g}): {result.costs.dtype} keeps potentials of size {size:.3g} "
+            f"to {digits:.2g} only, which is more than eps",
+            remedy="use a larger eps, double precision (jax.enable_x64(True)), or exact(a, b, cost)",
+        )
+
+
 def _refuse_costs(where: str, costs: Costs) -> None:
+    """Raise, naming the cost that is not finite where there is one."""
     if isinstance(costs, CostMatrix):
         wrong = np.argwhere(~np.isfinite(np.asarray(costs.matrix)))
         if len(wrong):
@@ -205,7 +219,7 @@ def _refuse_costs(where: str, costs: Costs) -> None:
             )
     raise ArgumentError(
         f"{where}: potentials are not finite",
-        remedy="scale the costs, or use double precision: jax.enable_x64(True)",
+        remedy="use a larger eps, scale the costs, or use double precision: jax.enable_x64(True)",
     )
 
 

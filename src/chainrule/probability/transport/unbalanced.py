@@ -24,6 +24,7 @@ from chainrule.probability.transport.sinkhorn import (
     as_costs,
     as_result,
     limits_of,
+    sinkhorn,
     strength,
     warn_unless_converged,
 )
@@ -42,8 +43,8 @@ def unbalanced(
 ) -> EntropicTransport:
     """The best plan between weights of any totals, where keeping them is worth `rho` for each unit of `penalty`.
 
-    The larger `rho`, the more of the weights is kept; `mass` of the result says how much was moved. Everything else is
-    as in `sinkhorn`.
+    The larger `rho`, the more of the weights is kept, with `rho=inf` all of them; `mass` of the result says how much was
+    moved. Everything else is as in `sinkhorn`.
 
     >>> found = unbalanced([2.0], [3.0], [[1.0]], 0.3, 0.7)
     >>> round(float(found.mass), 5)
@@ -61,11 +62,14 @@ def unbalanced(
                 f"unbalanced({name}): all weights are zero", remedy="give some point a weight"
             )
     price = jnp.asarray(rho, costs.dtype)
-    if not isinstance(price, jax.core.Tracer) and not (price.ndim == 0 and 0 < float(price) < np.inf):
-        raise ArgumentError(
-            f"unbalanced(rho={rho}): the price of mass is positive and finite",
-            remedy="where weights have to be kept use sinkhorn(a, b, cost)",
-        )
+    if not isinstance(price, jax.core.Tracer):
+        if not (price.ndim == 0 and float(price) > 0):
+            raise ArgumentError(
+                f"unbalanced(rho={rho}): the price of mass is one positive number",
+                remedy="where weights have to be kept use rho=inf or sinkhorn(a, b, cost)",
+            )
+        if np.isinf(float(price)):
+            return sinkhorn(a, b, costs, eps, tolerance=tolerance, max_iterations=max_iterations)
     marginals: MarginalPrice = Relaxed(price) if penalty == "kl" else Partial(price)
     problem = EntropicProblem(rows, columns, strength("unbalanced", eps, costs), marginals)
     limits = limits_of("unbalanced", tolerance, max_iterations, costs.dtype)
