@@ -68,6 +68,16 @@ def test_with_the_size_of_images_it_is_the_norm_of_the_convolution_itself() -> N
         SpectralNorm(LAYERS[0], key=KEY, sizes=(5, 5))
 
 
+def test_a_scaled_spectral_norm_stretches_by_its_factor_and_learns_it() -> None:
+    norm = SpectralNorm(LAYERS[0], key=KEY, iterations=200, scaled=True)
+    plain = SpectralNorm(LAYERS[0], key=KEY, iterations=200)
+    np.testing.assert_array_equal(norm.weight, plain.weight)
+    stretched = eqx.tree_at(lambda n: n.scale, norm, jnp.asarray(3.0))
+    np.testing.assert_allclose(np.linalg.norm(np.asarray(stretched.weight), 2), 3, rtol=1e-4)
+    slope = eqx.filter_grad(lambda n: (n.weight * plain.weight).sum())(norm)
+    np.testing.assert_allclose(slope.scale, np.square(plain.weight).sum(), rtol=1e-5)
+
+
 def test_one_power_iteration_is_that_of_torch(oracle: Callable[[str], ModuleType]) -> None:
     torch = oracle("torch")
     layer = Linear(6, 4, key=KEY)

@@ -59,18 +59,27 @@ class SpectralNorm(eqx.Module):
     Of a convolution it is that of the weight as a matrix from patches to outputs. No patch is stretched then, but whole
     images may be, by up to the root of the number of kernel entries. With the `sizes` of the images it is the value of
     the convolution itself, by power iterations through it and its adjoint: a true Lipschitz bound, at the cost of two
-    convolutions of one image a step.
+    convolutions of one image a step. With `scaled` the weight is multiplied by a factor that is trained, 1 at the
+    start: the layer then stretches by as much as training finds worth it.
     """
 
     layer: Linear | Conv
     left: Float[Array, "..."]
     right: Float[Array, "..."]
+    scale: Float[Array, ""] | None
     sizes: tuple[int, ...] | None = eqx.field(static=True)
 
     def __init__(
-        self, layer: eqx.Module, *, key: Key, iterations: int = 15, sizes: tuple[int, ...] | None = None
+        self,
+        layer: eqx.Module,
+        *,
+        key: Key,
+        iterations: int = 15,
+        sizes: tuple[int, ...] | None = None,
+        scaled: bool = False,
     ) -> None:
         self.layer = _checked("SpectralNorm", layer)
+        self.scale = jnp.ones(()) if scaled else None
         if sizes is not None and not isinstance(self.layer, Conv):
             raise ArgumentError(
                 "SpectralNorm(sizes=...): a dense layer has no images", remedy="leave sizes out"
@@ -92,7 +101,8 @@ class SpectralNorm(eqx.Module):
     @property
     def weight(self) -> Array:
         """The weight the layer is used with."""
-        return self.layer.weight / self.largest
+        weight = self.layer.weight / self.largest
+        return weight if self.scale is None else self.scale.astype(weight.dtype) * weight
 
     def __call__(self, x: Float[Array, "*axes inputs"]) -> Float[Array, "*output_axes outputs"]:
         """The layer with its normalised weight."""

@@ -103,8 +103,8 @@ def _outcome(steps: np.ndarray, found: GradientLook) -> Outcome:
         series["bound on the saturating one"] = (steps[said], found.bound[said])
     picture = Lines(
         "frozen-generator",
-        "The generator's gradient while the discriminator learns alone",
-        "updates of the discriminator, the generator frozen",
+        "Gradient of a generator that stands still",
+        "updates of the discriminator alone",
         "norm of the gradient",
         series,
         log_y=True,
@@ -141,9 +141,11 @@ def _of_bound(steps: np.ndarray, found: GradientLook, said: np.ndarray, holds: b
             "need generated and real examples that nowhere mix, and slopes of D below 1."
         )
     share = (found.saturating[said] / found.bound[said]).max()
-    verdict = f"holds at every measurement, {share:.2g} of it at most" if holds else "is exceeded"
-    since = steps[np.argmax(said)]
-    return f"The bound on the saturating gradient says something from update {since:,} on and {verdict}."
+    verdict = f"holds at each, {share:.2g} of it at most" if holds else "is exceeded"
+    return (
+        f"The bound on the saturating gradient says something at {said.sum()} of {len(steps)} measurements, first "
+        f"after {steps[np.argmax(said)]:,} updates, and {verdict}."
+    )
 
 
 def _applies(model: Model, schema: Schema) -> bool:

@@ -25,6 +25,8 @@ from chainrule.probability.interpolation import between
 from chainrule.train import Run
 
 _WAY = 9
+_FINE = 60
+"""Vectors of a way that is drawn as a line."""
 _AXES = 6
 _REACH = 2.5
 """Deviations that a walk along one entry goes each way."""
@@ -146,51 +148,55 @@ def _residuals(found: dict[str, tuple[np.ndarray, Inverted]]) -> Lines:
 
 def _walks(model: Any, schema: Schema, key: jax.Array) -> list[Picture]:
     """Along single entries, and on great circles between draws."""
+    kind = kinds.of(schema)
+    pixels = kind.shows_pixels(schema)
+    if not pixels and not kind.is_plane(schema):
+        return []
+    long = _WAY if pixels else _FINE
     ends = model.noise(random.named(key, "ends"), 2 * _AXES)
-    size = ends.shape[1]
-    axes = np.arange(min(_AXES, size))
-    along = np.tile(np.asarray(ends[0]), (len(axes), _WAY, 1))
+    axes = np.arange(min(_AXES, ends.shape[1]))
+    along = np.tile(np.asarray(ends[0]), (len(axes), long, 1))
     for row, axis in enumerate(axes):
-        along[row, :, axis] = np.linspace(-_REACH, _REACH, _WAY)
-    circles = np.stack([np.asarray(between(ends[2 * i], ends[2 * i + 1], _WAY)) for i in range(_AXES)])
-    if not kinds.of(schema).shows_pixels(schema):
-        if not kinds.of(schema).is_plane(schema):
-            return []
-        paths = {
-            f"walk {i + 1}": np.asarray(model.generate(jnp.asarray(way), _conditions(model, _WAY))).reshape(
-                -1, 2
-            )
-            for i, way in enumerate(circles)
-        }
-        return [
-            Scatter(
-                "great-circles",
-                "Between vectors of noise",
-                "first coordinate",
-                "second coordinate",
-                paths,
-                joined=True,
-                caption="Every path goes along a great circle between two draws of noise, in units of the model.",
-            )
-        ]
-    found: list[Picture] = []
-    for name, title, ways, caption in (
-        (
-            "traversals",
-            "Along single entries of the noise",
-            along,
-            f"From -{_REACH:g} to {_REACH:g}, others fixed.",
+        along[row, :, axis] = np.linspace(-_REACH, _REACH, long)
+    circles = np.stack([np.asarray(between(ends[2 * i], ends[2 * i + 1], long)) for i in range(_AXES)])
+    reach = f"From -{_REACH:g} to {_REACH:g}, others fixed."
+    drawn = _shown_as_images if pixels else _shown_as_paths
+    return [
+        drawn("traversals", "Along single entries of the noise", reach, *_made(model, along)),
+        drawn(
+            "great-circles",
+            "Between vectors of noise",
+            "Great circles between two draws.",
+            *_made(model, circles),
         ),
-        ("great-circles", "Between vectors of noise", circles, "Great circles between two draws."),
-    ):
-        y = _conditions(model, len(ways))
-        repeated = None if y is None else np.repeat(y, _WAY, axis=0)
-        flat = jnp.asarray(ways.reshape(-1, size))
-        images = np.clip(np.asarray(model.generate(flat, repeated)), 0, 1)
-        found.append(
-            Images(name, title, images, (), _WAY, caption, smooth=images.shape[1] <= 32, aligned=True)
-        )
-    return found
+    ]
+
+
+def _made(model: Any, ways: np.ndarray) -> tuple[np.ndarray, int]:
+    """Examples of all vectors of several ways, each of one condition, and how long a way is."""
+    count, long, size = ways.shape
+    y = _conditions(model, count)
+    repeated = None if y is None else np.repeat(y, long, axis=0)
+    return np.asarray(model.generate(jnp.asarray(ways.reshape(-1, size)), repeated)), long
+
+
+def _shown_as_images(name: str, title: str, caption: str, made: np.ndarray, long: int) -> Picture:
+    images = np.clip(made, 0, 1)
+    return Images(name, title, images, (), long, caption, smooth=images.shape[1] <= 32, aligned=True)
+
+
+def _shown_as_paths(name: str, title: str, caption: str, made: np.ndarray, long: int) -> Picture:
+    ways = made.reshape(-1, long, 2)
+    return Scatter(
+        name,
+        title,
+        "first coordinate",
+        "second coordinate",
+        {f"walk {i + 1}": way for i, way in enumerate(ways)},
+        joined=True,
+        caption=f"{caption} In units of the model; where points lie far apart, a short way in the noise is a long one "
+        "for examples.",
+    )
 
 
 def _pairs(schema: Schema, found: dict[str, tuple[np.ndarray, Inverted]]) -> list[Picture]:

@@ -235,12 +235,22 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
     # ------------------------------------------------------------------ judging
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
-        """The kernel distance of as many generated examples from these, and how the two sets lie in each other."""
+        """The kernel distance of as many generated examples from these, and how the two sets lie in each other.
+
+        Beside both stands what real examples get: every second one of the batch held against the others.
+        """
         x = batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32))
         y = batch.y if self.generator.condition is not None else None
         drawn = self.from_networks(self.generator(self.noise(key, len(x), x.dtype), y))
         coverage, precision = coverage_and_precision(x, drawn)
-        return kernel_distance(x, drawn), {"coverage": coverage, "precision": precision}
+        seen = {"coverage": coverage, "precision": precision}
+        one, other = x[::2], x[1::2]
+        if len(other) > 1:
+            seen |= {
+                "distance_of_real": kernel_distance(one, other),
+                "coverage_of_real": coverage_and_precision(one, other)[0],
+            }
+        return kernel_distance(x, drawn), seen
 
     def loss_unit(self) -> str:
         """What the game is judged by."""

@@ -208,6 +208,7 @@ def make_discriminator(
     key: Key,
     *,
     spectral: Spectral = "none",
+    spectral_scale: bool = False,
     normalization: CriticNorm = "none",
     pack: int = 1,
     minibatch_std: bool = False,
@@ -228,21 +229,20 @@ def make_discriminator(
     beside = _CONDITION if condition is not None and not projected else 0
     head = Linear(flat + beside, 1, key=jax.random.fold_in(own, 1))
     keys = jax.random.split(for_norms, len(layers) + 1)
-    wrapped = [
-        _bounded(layer, spectral, keys[i], sizes[i] if image else None) for i, layer in enumerate(layers)
-    ]
+
+    def bounded(layer: Any, number: int, size: tuple[int, int] | None) -> Any:
+        if spectral == "none":
+            return layer
+        size = size if spectral == "operator" else None
+        return SpectralNorm(layer, key=keys[number], sizes=size, scaled=spectral_scale)
+
+    wrapped = [bounded(layer, i, sizes[i] if image else None) for i, layer in enumerate(layers)]
     widths = [layer.weight.shape[-1] for layer in layers]
     stages = tuple(
         Stage(layer, norm(normalization, width), LEAKY) for layer, width in zip(wrapped, widths, strict=True)
     )
     context = DecisionContext(condition, projected, pack, minibatch_std)
-    return Discriminator(stages, _bounded(head, spectral, keys[-1], None), context)
-
-
-def _bounded(layer: Any, spectral: Spectral, key: Key, size: tuple[int, int] | None) -> Any:
-    if spectral == "none":
-        return layer
-    return SpectralNorm(layer, key=key, sizes=size if spectral == "operator" else None)
+    return Discriminator(stages, bounded(head, len(layers), None), context)
 
 
 def _dense(

@@ -139,7 +139,7 @@ def _large(game: AdversarialGame, history: History, own: Collection[str]) -> Ala
 
 
 def curves(game: AdversarialGame, history: History, found: Sequence[Alarm]) -> list[Picture]:
-    """Scores with their spread, accuracies, coverage and precision, gradients and moves of both players, penalty."""
+    """Scores with their spread, accuracies, distance and coverage, gradients and moves of both players, penalty."""
     marks = [(float(alarm.step), alarm.name) for alarm in found]
     # Where only differences of scores count, pairs are told apart, and there is one share of them.
     shares = {"real": "discriminator.real_accuracy", "generated": "discriminator.fake_accuracy"}
@@ -158,14 +158,26 @@ def curves(game: AdversarialGame, history: History, found: Sequence[Alarm]) -> l
         ),
         _several(
             history,
+            "distance",
+            "How far samples are from held-out examples",
+            "kernel distance",
+            {"samples": "loss", "real examples": "distance_of_real"},
+            split="val",
+            marks=marks,
+            caption="The number a game is judged by, and the same for one half of the held-out examples beside the "
+            "other: what chance leaves, at times below zero." + (" Marks are alarms." if marks else ""),
+        ),
+        _several(
+            history,
             "coverage",
             "Held-out examples beside generated ones",
             "share",
-            {"coverage": "coverage", "precision": "precision"},
+            {"coverage": "coverage", "precision": "precision", "coverage of real": "coverage_of_real"},
             split="val",
+            marks=marks,
             caption="Coverage: share of held-out examples with a generated one near. Precision: share of generated "
-            "ones near a held-out one. Near means nearer than all but a twentieth of the real examples. Coverage below "
-            "one half in three evaluations raises an alarm.",
+            "ones near a held-out one. Near means nearer than all but a twentieth of the real examples. Of real: one "
+            "half of the held-out examples by the other. Coverage below one half in three evaluations raises an alarm.",
         ),
         _several(
             history,
@@ -256,6 +268,7 @@ def _several(
     *,
     split: str = "train",
     log: bool = False,
+    marks: Sequence[tuple[float, str]] = (),
     caption: str = "",
 ) -> Lines | None:
     found = {label: _column(history, column, split) for label, column in names.items()}
@@ -264,7 +277,9 @@ def _several(
         for label, (step, value) in found.items()
         if len(step) and value.any() and not (log and (value <= 0).any())
     }
-    return Lines(name, title, "step", unit, series, log_y=log, caption=caption) if series else None
+    if not series:
+        return None
+    return Lines(name, title, "step", unit, series, log_y=log, marks=marks, caption=caption)
 
 
 __all__ = ["alarms", "curves"]

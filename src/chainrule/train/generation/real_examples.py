@@ -60,7 +60,7 @@ class RealExamples:
         if name not in _JUDGES:
             while len(_JUDGES) >= _KEPT:
                 del _JUDGES[next(iter(_JUDGES))]
-            _JUDGES[name] = trained(self.train, self.train_y, self.classes)
+            _JUDGES[name] = trained(self.train, self.train_y, self.classes, shape=self.schema.shape)
         return _JUDGES[name]
 
     @functools.cached_property

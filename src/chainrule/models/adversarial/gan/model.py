@@ -50,6 +50,11 @@ class GANConfig(NetworksConfig):
         description="divide weights of the discriminator by their largest singular value; operator: by that of the "
         "convolution itself, a true Lipschitz bound",
     )
+    spectral_scale: bool = Field(
+        False,
+        description="with spectral: every bounded weight has a factor that is learned, so that slopes are bounded by "
+        "what it costs to raise it",
+    )
     real_target: float = Field(
         1.0,
         gt=0.5,
@@ -84,6 +89,11 @@ class GAN(AdversarialModel):
                 f"changes={','.join(config.changes)}: only images are augmented, and these are {schema.kind} data",
                 remedy="leave changes out",
             )
+        if config.spectral_scale and config.spectral == "none":
+            raise ArgumentError(
+                "spectral_scale=true: without spectral normalisation there is no factor to learn",
+                remedy="add spectral=layer, or leave spectral_scale out",
+            )
         self.config, self.schema = config, schema
         one, two = jax.random.split(key)
         self.generator = make_generator(config, schema, one)
@@ -92,6 +102,7 @@ class GAN(AdversarialModel):
             schema,
             two,
             spectral=config.spectral,
+            spectral_scale=config.spectral_scale,
             pack=config.pack,
             minibatch_std=config.minibatch_std,
         )

@@ -11,7 +11,7 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data.schema import Schema
@@ -45,6 +45,15 @@ class WGANGPConfig(NetworksConfig):
         description="normalisation in the critic; batch is refused: it couples the examples of a batch, and slopes are "
         "those of each by itself",
     )
+
+    @field_validator("critic_norm", mode="before")
+    @classmethod
+    def _each_by_itself(cls, critic_norm: Any) -> Any:
+        if critic_norm == "batch":
+            raise ValueError(
+                "batch normalisation couples the examples of a batch, and slopes are those of each by itself: use layer"
+            )
+        return critic_norm
 
 
 @final
