@@ -10,7 +10,7 @@ import abc
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import equinox as eqx
 import jax
@@ -60,6 +60,8 @@ _LIVE = 8
 class WideConfig(Config, abc.ABC):
     """Settings of networks of infinite width."""
 
+    tangent: ClassVar[bool]
+    """Whether the kernel is the tangent kernel; otherwise it is the covariance of outputs over random weights."""
     architecture: Literal["dense", "convolutional"] = Field(
         "dense",
         description="layers of the network; convolutional ones are for images and slide a window over them",
@@ -166,14 +168,9 @@ class WideNetwork(HasOwnTraining, HasLogits, HasPictures):
     config: eqx.AbstractVar[Any]
     schema: eqx.AbstractVar[Schema]
 
-    @staticmethod
-    @abc.abstractmethod
-    def tangent() -> bool:
-        """Whether its kernel is the tangent kernel; otherwise it is the covariance of outputs over random weights."""
-
     def chosen(self, state: KernelState) -> Array:
         """The kernel of the two that this model goes by."""
-        found = state.ntk if self.tangent() else state.nngp
+        found = state.ntk if self.config.tangent else state.nngp
         assert found is not None  # it was asked for
         return found
 
@@ -235,8 +232,8 @@ class WideNetwork(HasOwnTraining, HasLogits, HasPictures):
         # As it is kept: what predictions subtract is what was subtracted here.
         center = x.mean(axis=0).astype(self.center.dtype)
         centred = (x - center).reshape(len(x), *self.input_shape)
-        found = kernel_matrices(self.network(), centred, ntk=self.tangent())
-        matrix = found.ntk if self.tangent() else found.nngp
+        found = kernel_matrices(self.network(), centred, ntk=self.config.tangent)
+        matrix = found.ntk if self.config.tangent else found.nngp
         values, offset = self.values_of(part.y)
         weights = np.ones(len(x)) if part.weights is None else np.asarray(part.weights, np.float64)
         unit = float(np.diagonal(matrix).mean())
@@ -283,7 +280,7 @@ def own_kernel(model: WideNetwork, x: Array) -> Float[Array, " batch"]:
     network, same = model.network(), jnp.zeros((1, 1), bool)
 
     def own(row: Array) -> Array:
-        state = network.tile(row[None], row[None], same, ntk=model.tangent(), standard=None)
+        state = network.tile(row[None], row[None], same, ntk=model.config.tangent, standard=None)
         return model.chosen(state)[0, 0]
 
     return jax.lax.map(own, model.shaped(x), batch_size=_at_once(model, 1))
@@ -309,7 +306,7 @@ def from_kernels(model: WideNetwork, x: Array, use: Callable[[Array], Array]) ->
     def of_rows(some: Array) -> Array:
         def between(block: Array) -> Array:
             apart = jnp.zeros((len(some), columns), bool)
-            return model.chosen(network.tile(some, block, apart, ntk=model.tangent(), standard=None))
+            return model.chosen(network.tile(some, block, apart, ntk=model.config.tangent, standard=None))
 
         found = jax.lax.map(between, points)
         return use(jnp.moveaxis(found, 0, 1).reshape(len(some), -1)[:, :count])

@@ -58,8 +58,8 @@ def kernel(model: "WideNetwork", x: np.ndarray, y: np.ndarray | None = None) -> 
     """The kernel of examples as rows, of the inputs less the mean, in double precision."""
     middle = np.asarray(model.center, np.float64)
     batches = [(rows(a) - middle).reshape(len(a), *model.input_shape) for a in (x, y) if a is not None]
-    found = kernel_matrices(model.network(), *batches, ntk=model.tangent())
-    return np.asarray(found.ntk if model.tangent() else found.nngp)
+    found = kernel_matrices(model.network(), *batches, ntk=model.config.tangent)
+    return np.asarray(found.ntk if model.config.tangent else found.nngp)
 
 
 def correlations(model: "WideNetwork", x: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Networks of infinite width for classes and for values: what leaving one out tells beside the coefficients."""
 
-from typing import Any, Self
+from typing import Any, Self, final
 
 import equinox as eqx
 import jax
@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.data import targets
 from chainrule.data.schema import Schema
 from chainrule.kernels.positive import factored
 from chainrule.kernels.precision import in_double
@@ -16,7 +17,7 @@ from chainrule.kernels.regression import FittedRidge
 from chainrule.kernels.wide import Wide, WideTriangle, doubled
 from chainrule.models.kernel import keeping
 from chainrule.models.kernel.calibration import sharpness
-from chainrule.models.kernel.wide import WideNetwork, from_kernels, one_hot, own_kernel
+from chainrule.models.kernel.wide import WideConfig, WideNetwork, from_kernels, one_hot, own_kernel
 from chainrule.models.protocol import HasPredictiveDistribution, output_count
 from chainrule.probability import Normal
 
@@ -24,6 +25,7 @@ _NOTHING = 1e30
 """Deviation of kept examples that are none, where fewer were found than there is room for: nothing is known of them."""
 
 
+@final
 class WideClassifier(WideNetwork):
     """Regression on centred one-hot classes; outputs over a temperature are logits."""
 
@@ -35,10 +37,10 @@ class WideClassifier(WideNetwork):
     log_sharpness: Scalar
     """Of one over the temperature."""
     done: Bool[Array, ""]
-    config: Any = eqx.field(static=True)
+    config: WideConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
 
-    def __init__(self, config: Any, schema: Schema, key: Key) -> None:
+    def __init__(self, config: WideConfig, schema: Schema, key: Key) -> None:
         del key  # the data decide everything
         classes = len(schema.classes)
         self.points = jnp.zeros((keeping.room(config.points), schema.dimensions))
@@ -67,6 +69,7 @@ class WideClassifier(WideNetwork):
         )
 
 
+@final
 class WideRegressor(WideNetwork, HasPredictiveDistribution):
     """Regression on centred values, with the intervals of a Gaussian process that has the kernel.
 
@@ -84,10 +87,10 @@ class WideRegressor(WideNetwork, HasPredictiveDistribution):
     """The ridge: variance of noise, in units of the amplitude."""
     amplitude: Float[Array, " outputs"]
     done: Bool[Array, ""]
-    config: Any = eqx.field(static=True)
+    config: WideConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
 
-    def __init__(self, config: Any, schema: Schema, key: Key) -> None:
+    def __init__(self, config: WideConfig, schema: Schema, key: Key) -> None:
         del key
         count, outputs = keeping.room(config.points), output_count(schema)
         self.points = jnp.zeros((count, schema.dimensions))
@@ -138,6 +141,12 @@ class WideRegressor(WideNetwork, HasPredictiveDistribution):
         )
 
 
+def build(config: WideConfig, schema: Schema, key: Key) -> WideClassifier | WideRegressor:
+    """The model for the target of the data."""
+    classes = targets.of(schema).one_class
+    return WideClassifier(config, schema, key) if classes else WideRegressor(config, schema, key)
+
+
 @in_double
 def _factors(matrix: Any) -> Any:
     """The lower factor, and its inverse."""
@@ -157,4 +166,4 @@ def _unknown(model: WideRegressor, x: Array) -> Float[Array, " batch"]:
     return jnp.maximum(left, 0.0)
 
 
-__all__ = ["WideClassifier", "WideRegressor"]
+__all__ = ["WideClassifier", "WideRegressor", "build"]

@@ -1,7 +1,8 @@
 """The Gaussian process that a random network of infinite width is: Bayesian inference with a network."""
 
-from chainrule.models.kernel.nngp.model import NNGPClassifier, NNGPConfig, NNGPRegressor, build
+from chainrule.models.kernel.nngp.settings import NNGPConfig
 from chainrule.models.kernel.wide import measured
+from chainrule.models.kernel.wide_targets import build
 from chainrule.models.protocol import Entry
 
 entry = Entry(
@@ -19,4 +20,4 @@ entry = Entry(
     training={"steps": 1},
 )
 
-__all__ = ["NNGPClassifier", "NNGPConfig", "NNGPRegressor", "entry"]
+__all__ = ["NNGPConfig", "entry"]

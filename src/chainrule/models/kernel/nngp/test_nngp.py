@@ -12,7 +12,7 @@ from chainrule.core.errors import ArgumentError, ChainruleWarning, DataError
 from chainrule.data import Data
 from chainrule.kernels.infinite import kernel_matrices
 from chainrule.models.kernel import wide
-from chainrule.models.kernel.nngp import NNGPClassifier, NNGPRegressor
+from chainrule.models.kernel.wide_targets import WideClassifier, WideRegressor
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3)).astype(np.float32)
@@ -59,7 +59,7 @@ def classifier(classes: Data) -> tuple[object, np.ndarray, np.ndarray]:
 
 def test_values_and_intervals_are_those_of_conditioning_by_hand(values: Data) -> None:
     model, x, y = fitted(values, ridge=0.05, depth=1)
-    assert isinstance(model, NNGPRegressor)
+    assert isinstance(model, WideRegressor)
     middle, y = x.mean(axis=0), y.reshape(-1)
     x, new = x - middle, np.asarray(values.test.x, np.float64) - middle
     K, cross, own = kernel(model, x, x), kernel(model, new, x), np.diag(kernel(model, new, new))
@@ -75,7 +75,7 @@ def test_values_and_intervals_are_those_of_conditioning_by_hand(values: Data) ->
     assert held.mean() > 0.7
 
 
-def _predicted(model: NNGPRegressor, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _predicted(model: WideRegressor, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     found = model.predictive(x)
     return found.mean.reshape(-1), found.scale.reshape(-1)
 
@@ -84,7 +84,7 @@ def test_classes_are_regression_on_centred_one_hot_rows_at_the_best_temperature(
     classes: Data, classifier: tuple[object, np.ndarray, np.ndarray]
 ) -> None:
     model, x, y = classifier
-    assert isinstance(model, NNGPClassifier)
+    assert isinstance(model, WideClassifier)
     middle = x.mean(axis=0)
     K = kernel(model, x - middle, x - middle)
     cross = kernel(model, np.asarray(classes.test.x, np.float64) - middle, x - middle)
@@ -157,7 +157,7 @@ def test_noisy_values_over_one_column_are_predicted_as_in_double_precision() -> 
     y = np.sin(2 * x[:, 0]) + 0.15 * RNG.normal(size=len(x))
     data = cr.data.from_arrays(x, y, kind="table")
     model, seen, values = fitted(data, ridge=5e-6)  # where coefficients are large and cancel
-    assert isinstance(model, NNGPRegressor)
+    assert isinstance(model, WideRegressor)
     middle, values = np.asarray(model.center, np.float64), values.reshape(-1).astype(np.float64)
     seen, new = seen - middle, np.asarray(data.test.x, np.float64) - middle
     every = np.asarray(kernel_matrices(model.network(), np.concatenate([seen, new]), ntk=False).nngp)

@@ -1,7 +1,8 @@
 """A network of infinite width after training by gradient descent, by its tangent kernel."""
 
-from chainrule.models.kernel.ntk.model import NTKClassifier, NTKConfig, NTKRegressor, build
+from chainrule.models.kernel.ntk.settings import NTKConfig
 from chainrule.models.kernel.wide import measured
+from chainrule.models.kernel.wide_targets import build
 from chainrule.models.protocol import Entry
 
 entry = Entry(
@@ -19,4 +20,4 @@ entry = Entry(
     training={"steps": 1},
 )
 
-__all__ = ["NTKClassifier", "NTKConfig", "NTKRegressor", "entry"]
+__all__ = ["NTKConfig", "entry"]
