@@ -86,6 +86,27 @@ def test_as_many_clusters_as_points_leave_no_error_and_equal_points_no_cluster_e
     assert sorted(np.unique(same.labels)) == [0, 1]
 
 
+def test_features_in_place_of_the_kernel_find_the_same_clusters() -> None:
+    every = spectral_clustering(RINGS, 2, RBF(0.5), approximate="nystrom", count=len(RINGS))
+    exact = spectral_clustering(RINGS, 2, RBF(0.5))
+    np.testing.assert_allclose(every.eigenvalues[:20], exact.eigenvalues[:20], atol=1e-6)
+    few = spectral_clustering(RINGS, 2, RBF(0.5), approximate="nystrom", count=60)
+    assert adjusted_rand_score(few.labels, RING) == 1
+    for how in ("rff", "nystrom"):
+        found = kernel_k_means(BLOBS, 3, RBF(2.0), approximate=how, count=40)
+        assert (found.labels == kernel_k_means(BLOBS, 3, RBF(2.0)).labels).all()
+    gram = np.asarray(RBF(2.0).gram(BLOBS))
+    assert found.error == pytest.approx(feature_error(gram, found.labels), rel=1e-3)
+    with pytest.raises(ArgumentError, match="approximate"):
+        kernel_k_means(BLOBS, 3, RBF(2.0), approximate="fourier")
+
+
+def test_too_few_features_are_no_graph_and_the_remedy_works() -> None:
+    with pytest.raises(ArgumentError, match="a degree in a graph is positive"):
+        spectral_clustering(RINGS, 2, RBF(0.1), approximate="rff", count=4)
+    assert len(spectral_clustering(RINGS, 2, RBF(0.1), approximate="nystrom", count=100).labels) == 160
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -2,14 +2,15 @@
 
 Kernel k-means assigns points to the nearest mean of features; distances to means need the Gram matrix alone. Spectral
 clustering cuts the graph whose weights are the kernel where little is lost: the rows of the first eigenvectors of its
-normalised Laplacian are clustered, and as many eigenvalues are near zero as there are clusters far apart.
+normalised Laplacian are clustered, and as many eigenvalues are near zero as there are clusters far apart. With
+features in place of the kernel both need no matrix of all pairs: means and eigenvectors are those of the features.
 
 References: Dhillon, Guan and Kulis, Kernel k-means, spectral clustering and normalized cuts, 2004; Ng, Jordan and
 Weiss, On spectral clustering: analysis and an algorithm, 2001; von Luxburg, A tutorial on spectral clustering, 2007.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -18,11 +19,13 @@ from jaxtyping import Float, Int
 
 from chainrule.core import random
 from chainrule.core.checks import whole
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Key
+from chainrule.kernels.approximation import Approximate
 from chainrule.kernels.kernel import Kernel
 from chainrule.kernels.precision import in_double
-from chainrule.probability.k_means import k_means
+from chainrule.kernels.regression import features_of
+from chainrule.probability.k_means import Clusters, k_means
 
 
 class Clustering(NamedTuple):
@@ -40,8 +43,9 @@ class SpectralClustering(NamedTuple):
     """What `spectral_clustering` found."""
 
     labels: Int[np.ndarray, " rows"]
-    eigenvalues: Float[np.ndarray, " rows"]
-    """Of the normalised Laplacian, smallest first: as many are near zero as there are clusters far apart."""
+    eigenvalues: Float[np.ndarray, " eigenvalues"]
+    """Of the normalised Laplacian, smallest first: as many are near zero as there are clusters far apart. As many as
+    there are points, or features in place of the kernel; all others are one."""
     coordinates: Float[np.ndarray, "rows clusters"]
     """The rows that were clustered, each of length one."""
 
@@ -54,8 +58,13 @@ def kernel_k_means(
     restarts: int = 10,
     rounds: int = 300,
     key: Key | None = None,
+    approximate: str = "none",
+    count: int = 1024,
 ) -> Clustering:
     """Points in clusters with the least sum of squared distances in feature space, best of several starts.
+
+    `approximate` takes `count` random Fourier features (`rff`) or Nyström landmarks (`nystrom`) in place of the kernel,
+    so that time and memory grow with the number of points and no longer with its square.
 
     >>> from chainrule.kernels import Linear
     >>> kernel_k_means([0.0, 1.0, 10.0, 11.0], 2, Linear()).labels.tolist()
@@ -64,16 +73,30 @@ def kernel_k_means(
     clusters = _count("kernel_k_means", clusters, len(x))
     restarts = whole("kernel_k_means", "restarts", restarts)
     rounds = whole("kernel_k_means", "rounds", rounds)
+    check_choice("kernel_k_means", "approximate", approximate, get_args(Approximate))
     drawn = random.key(0, "clusters") if key is None else key
+    if approximate != "none":
+        rows = features_of(kernel, x, approximate, count, drawn)[1]
+        found, error = _best_means(rows, clusters, drawn, restarts, rounds)
+        return Clustering(in_order(found.nearest), error, found.rounds)
     labels, errors, done = _started(kernel, x, drawn, clusters, restarts, rounds)
     best = int(np.argmin(errors))
     return Clustering(in_order(labels[best]), float(errors[best]), int(done[best]))
 
 
 def spectral_clustering(
-    x: Any, clusters: int, kernel: Kernel, *, restarts: int = 10, key: Key | None = None
+    x: Any,
+    clusters: int,
+    kernel: Kernel,
+    *,
+    restarts: int = 10,
+    key: Key | None = None,
+    approximate: str = "none",
+    count: int = 1024,
 ) -> SpectralClustering:
     """Points in clusters that few strong similarities join; the kernel must not be negative.
+
+    `approximate` and `count` as of `kernel_k_means`.
 
     >>> from chainrule.kernels import RBF
     >>> spectral_clustering([0.0, 1.0, 10.0, 11.0], 2, RBF(1.0)).labels.tolist()
@@ -81,17 +104,37 @@ def spectral_clustering(
     """
     clusters = _count("spectral_clustering", clusters, len(x))
     restarts = whole("spectral_clustering", "restarts", restarts)
-    least, eigenvalues, coordinates = _laplacian(kernel, x, clusters)
-    if least < 0:
-        raise ArgumentError(
-            f"spectral_clustering(kernel): a similarity is {float(least):.3g}; weights of a graph are not negative",
-            remedy="use a kernel like RBF or Matern",
-        )
-    seed = int(jax.random.randint(random.key(0, "clusters") if key is None else key, (), 0, 2**31 - 1))
-    generator = np.random.default_rng(seed)
-    found = [k_means(coordinates, clusters, generator) for _ in range(restarts)]
-    errors = [np.square(coordinates - one.centres[one.nearest]).sum() for one in found]
-    return SpectralClustering(in_order(found[int(np.argmin(errors))].nearest), eigenvalues, coordinates)
+    check_choice("spectral_clustering", "approximate", approximate, get_args(Approximate))
+    drawn = random.key(0, "clusters") if key is None else key
+    if approximate == "none":
+        least, eigenvalues, coordinates = _laplacian(kernel, x, clusters)
+        if least < 0:
+            raise ArgumentError(
+                f"spectral_clustering(kernel): a similarity is {float(least):.3g}; weights of a graph are not negative",
+                remedy="use a kernel like RBF or Matern",
+            )
+    else:
+        rows = features_of(kernel, x, approximate, count, drawn)[1]
+        least, eigenvalues, coordinates = _laplacian_of_features(rows, clusters)
+        if least <= 0:
+            raise ArgumentError(
+                f"spectral_clustering(approximate={approximate!r}): similarities of a point add up to "
+                f"{float(least):.3g} by {rows.shape[1]} features, and a degree in a graph is positive",
+                remedy='use more features (count), or approximate="nystrom"',
+            )
+    found, _ = _best_means(coordinates, clusters, drawn, restarts)
+    return SpectralClustering(in_order(found.nearest), eigenvalues, coordinates)
+
+
+def _best_means(
+    rows: Float[np.ndarray, "rows features"], clusters: int, key: Key, restarts: int, rounds: int = 100
+) -> tuple[Clusters, float]:
+    """The best of several starts of k-means, and its sum of squared distances."""
+    generator = np.random.default_rng(int(jax.random.randint(key, (), 0, 2**31 - 1)))
+    found = [k_means(rows, clusters, generator, rounds=rounds) for _ in range(restarts)]
+    errors = [float(np.square(rows - one.centres[one.nearest]).sum()) for one in found]
+    best = int(np.argmin(errors))
+    return found[best], errors[best]
 
 
 def in_order(labels: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
@@ -188,9 +231,22 @@ def _laplacian(kernel: Kernel, x: Any, clusters: int) -> Any:
     root = jax.lax.rsqrt(jnp.maximum(weights.sum(axis=1), 1e-300))
     similar = root[:, None] * weights * root[None, :]
     values, vectors = jnp.linalg.eigh(similar)
-    rows = vectors[:, ::-1][:, :clusters]
+    return weights.min(), jnp.maximum(1 - values[::-1], 0.0), _unit(vectors[:, ::-1][:, :clusters])
+
+
+@in_double
+def _laplacian_of_features(rows: Array, clusters: int) -> Any:
+    """The smallest degree, eigenvalues and rows of the first eigenvectors, by the singular vectors of features."""
+    degrees = rows @ rows.sum(axis=0)
+    root = jax.lax.rsqrt(jnp.maximum(degrees, 1e-300))
+    vectors, values, _ = jnp.linalg.svd(root[:, None] * rows, full_matrices=False)
+    return degrees.min(), jnp.maximum(1 - jnp.square(values), 0.0), _unit(vectors[:, :clusters])
+
+
+def _unit(rows: Float[Array, "rows clusters"]) -> Float[Array, "rows clusters"]:
+    """Rows scaled to length one."""
     lengths = jnp.linalg.norm(rows, axis=1, keepdims=True)
-    return weights.min(), jnp.maximum(1 - values[::-1], 0.0), rows / jnp.where(lengths > 0, lengths, 1.0)
+    return rows / jnp.where(lengths > 0, lengths, 1.0)
 
 
 __all__ = ["Clustering", "SpectralClustering", "in_order", "kernel_k_means", "spectral_clustering"]
