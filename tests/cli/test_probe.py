@@ -79,7 +79,7 @@ def test_help_shows_the_verb_or_the_settings_of_what_is_named(cli: Command) -> N
     assert "first coin" in shown
     assert "Cover and Thomas" in shown
     looked = cli("probe", "gradients", "--help").out
-    assert "It needs any trained run" in looked
+    assert "It needs models that are trained by gradients" in looked
     assert "no settings" in looked
     assert (
         "what it learns to tell apart" in cli("probe", "far-field", "--help").out

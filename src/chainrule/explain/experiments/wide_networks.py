@@ -14,12 +14,12 @@ from chainrule.kernels.infinite.architectures import Dense
 from chainrule.kernels.widths import WidthResult, width_study
 
 _MEASURES = {
-    "covariance_error": "covariance of outputs, off the limit",
-    "kurtosis": "excess kurtosis of outputs",
-    "kernel_error": "mean tangent kernel, off the limit",
-    "kernel_spread": "tangent kernel, spread of draws",
-    "drift": "tangent kernel, moved by training",
-    "distance": "trained outputs, off the prediction",
+    "covariance_error": "covariance, off the limit",
+    "kurtosis": "excess kurtosis",
+    "kernel_error": "mean NTK, off the limit",
+    "kernel_spread": "NTK, spread of draws",
+    "drift": "NTK, moved by training",
+    "distance": "training, off its prediction",
 }
 """What is measured, and what it is called in pictures."""
 

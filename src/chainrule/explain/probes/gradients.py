@@ -14,7 +14,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.protocol import NoSettings, Outcome, Probe
-from chainrule.models.protocol import Model, Part, parts_of
+from chainrule.models.protocol import HasOwnTraining, Model, Part, parts_of
 from chainrule.train import Run
 from chainrule.train.state import trainable
 
@@ -73,12 +73,16 @@ def _gradient(model: Model, part: Part, batch: Batch) -> Tree:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    del model, schema
-    return True
+    """Not to models that are solved for: no gradient moved their numbers, or will."""
+    del schema
+    return not isinstance(model, HasOwnTraining)
 
 
 probe = Probe(
-    "Size of every weight and of its gradient on a training batch.", "any trained run", _applies, examine
+    "Size of every weight and of its gradient on a training batch.",
+    "models that are trained by gradients",
+    _applies,
+    examine,
 )
 
 __all__ = ["examine", "probe"]
