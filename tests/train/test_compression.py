@@ -180,7 +180,7 @@ def test_other_weights_another_arithmetic_and_no_model_are_refused(monkeypatch: 
         DataError, match=r"computes different probabilities \(cpu.* vs cpu.*\): decode on the rec"
     ):
         I.decompress(model, blob)
-    with pytest.raises(CapabilityError, match="MLP has no probabilities"):
+    with pytest.raises(CapabilityError, match="MLP gives no symbol"):
         I.compress(models.build("mlp", Schema("points", (2,), "class", classes=("a", "b"))), np.zeros((1, 2)))
 
 

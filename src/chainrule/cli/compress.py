@@ -138,14 +138,19 @@ def _compared(
     import numpy as np
 
     from chainrule.cli.settings import yes_or_no
+    from chainrule.information.compression.codes import alphabet
     from chainrule.train.compression import league
     from chainrule.train.compression.bound import bound_bits
     from chainrule.train.compression.league import LARGEST
 
     if not yes_or_no("compare", {"compare": "true", **given}) or not report.examples:
         return [], None
-    small = report.raw_bytes <= LARGEST
-    rivals = league(run.schema, np.concatenate(list(material.segments())), material.text) if small else []
+    rivals = []
+    if report.raw_bytes <= LARGEST:
+        size = np.min_scalar_type(alphabet(run.schema) - 1)
+        rivals = league(
+            run.schema, np.concatenate([part.astype(size) for part in material.segments()]), material.text
+        )
     if report.model_bits is not None:
         return rivals, report.model_bits
     bounds = [bound_bits(run.model, run.schema, symbols) for symbols in material.segments()]
@@ -161,6 +166,7 @@ def _machine(
         "examples": report.examples,
         "raw_bytes": report.raw_bytes,
         "file_bytes": report.file_bytes,
+        "model_bytes": _weights(run),
         "bits_per_entry": report.bits_per_entry,
         "file_bits_per_entry": report.file_bits_per_entry,
         "bound_bits_per_entry": None if bound is None else bound / max(report.entries, 1),
@@ -221,8 +227,11 @@ def _show(
             [[name, f"{size:,}", f"{8 * size / entries:.4f}"] for name, size in ranked],
         )
         show()
+        weights = _weights(run)
         say(
-            "model", f"its weights, {_weights(run):,} bytes, are not in the file: decompressing needs the run"
+            "model",
+            f"its weights, {weights:,} bytes, are not in the file: decompressing needs the run (with them "
+            f"{report.file_bytes + weights:,} bytes, {8 * (report.file_bytes + weights) / entries:.4f} {unit})",
         )
 
 

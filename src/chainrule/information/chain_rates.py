@@ -21,7 +21,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.information.entropies import total
 from chainrule.information.samples import symbol_numbers
 from chainrule.information.units import scale
-from chainrule.probability.markov import FittedChain, fit, stationary, transition_matrix
+from chainrule.probability.markov import FittedChain, NotUniqueError, fit, stationary, transition_matrix
 
 
 @final
@@ -60,7 +60,7 @@ def chain_information(transition: Any, unit: str = "bits") -> ChainInformation:
     """
     factor = scale(unit, "chain_information")
     matrix = transition_matrix("chain_information", transition)
-    pi = np.asarray(stationary(matrix))
+    pi = _only_stationary("chain_information", matrix)
     entropy, one, two = total(pi), _rate(pi, matrix), _rate(pi, matrix @ matrix)
     # H(X_t, X_t+1 given X_t-1) is 2 h; taking away H(X_t+1 given X_t-1) leaves what both neighbours do not tell of X_t.
     parts = (entropy, one, entropy - one, two - one, 2 * one - two)
@@ -145,7 +145,7 @@ def information_profile(transition: Any, path: Any, unit: str = "bits") -> Infor
         raise ArgumentError(f"information_profile(path): needs numbers of states, not shape {states.shape}")
     if states.min() < 0 or states.max() >= len(matrix):
         raise ArgumentError(f"information_profile(path): the {len(matrix)} states are numbered from 0")
-    pi = np.asarray(stationary(matrix))
+    pi = _only_stationary("information_profile", matrix)
     with np.errstate(divide="ignore"):
         log_pi = np.log(pi)
         steps = np.log(matrix[states[:-1], states[1:]])
@@ -169,6 +169,18 @@ def chain_of(sequence: Any, pseudo_count: float = 0.0) -> tuple[FittedChain, lis
     """
     numbers, symbols = symbol_numbers("chain_of", sequence)
     return fit(numbers, len(symbols), pseudo_count), symbols
+
+
+def _only_stationary(where: str, matrix: np.ndarray) -> np.ndarray:
+    """The stationary distribution, where there is one alone."""
+    try:
+        return np.asarray(stationary(matrix))
+    except NotUniqueError as error:
+        states = [list(one.states) for one in error.classes]
+        raise ArgumentError(
+            f"{where}(transition): {len(states)} closed classes, and rates depend on which of them a chain is in",
+            remedy=f"give the matrix of one of them: transition[np.ix_({states[0]}, {states[0]})]",
+        ) from None
 
 
 def _rate(pi: np.ndarray, matrix: np.ndarray) -> float:

@@ -20,7 +20,6 @@ from chainrule.information.compression.cells import (
     EqualMassNormal,
     GridNormal,
     NormalEntries,
-    UniformSymbols,
 )
 from chainrule.information.compression.coders import AnsStack, initial_words
 from chainrule.information.compression.codes import CodedStream
@@ -30,6 +29,7 @@ from chainrule.information.compression.distributions import (
     BinarySymbols,
     CategoricalSymbols,
     SymbolDistribution,
+    UniformSymbols,
 )
 from chainrule.information.compression.lanes import decode_lanes, encode_lanes
 
@@ -306,7 +306,7 @@ def test_cells_of_equal_mass_hold_the_mass_of_a_normal_distribution(mean: float,
         BinarySymbols(np.array([[0.2, 0.9]])),
         CategoricalSymbols(np.array([[[0.2, 0.5, 0.3], [0.7, 0.1, 0.2]]])),
         GridNormal(np.array([[0.3, -1.0]]), np.array([[0.5, 0.2]]), CellGrid(8.0, 0.25)),
-        UniformSymbols((1, 2), 8),
+        UniformSymbols(np.full((1, 2), 8, np.int32)),
     ],
 )
 def test_what_is_drawn_costs_the_entropy_on_average(distribution: SymbolDistribution) -> None:
@@ -318,3 +318,14 @@ def test_what_is_drawn_costs_the_entropy_on_average(distribution: SymbolDistribu
     shares = np.stack([2.0 ** -distribution.bits(np.full((1, 2), symbol))[0] for symbol in every])
     entropy = -(shares * np.log2(shares)).sum(axis=0)
     np.testing.assert_allclose(costs.mean(axis=0), entropy, atol=0.1)
+
+
+def test_positions_without_a_choice_cost_nothing() -> None:
+    distribution = UniformSymbols(np.array([[1, 5, 1, 2**24]], np.int32))
+    stack = AnsStack.seeded((1,), 10)
+    words, before = stack.words(), stack.bits()
+    symbols = distribution.take(stack)
+    assert symbols[0, 0] == symbols[0, 2] == 0
+    assert before - stack.bits() == pytest.approx(math.log2(5) + 24, abs=2)
+    distribution.put(stack, symbols)
+    np.testing.assert_array_equal(stack.words(), words)

@@ -158,3 +158,25 @@ def test_nothing_to_draw_is_refused() -> None:
             call()
     with pytest.raises(CapabilityError, match=r"output=mixture: .* only 256 values"):
         built(Schema("sequence", (8, 1), levels=256), output="mixture")
+
+
+@pytest.mark.parametrize("levels", [16, 2**16])
+def test_series_of_levels_are_coded_at_their_likelihood(levels: int) -> None:
+    """By fewer cells than there are values, and by more."""
+    pytest.importorskip("constriction")
+    schema = Schema("sequence", (12, 2), levels=levels)
+    model = built(schema, levels=64)
+    symbols = np.random.default_rng(0).integers(0, levels, (5, 24)).astype(np.int32)
+    code = model.code().with_rows(4)
+    costs = code.by_example(symbols)["likelihood"].sum(axis=1)
+    x = jnp.asarray((symbols / (levels - 1)).reshape(5, 12, 2), jnp.float32)
+    exact = (24 * np.log(levels - 1) - np.asarray(model.log_prob(x))) / np.log(2)
+    np.testing.assert_allclose(costs, exact, rtol=1e-3)
+    coded = code.encode(symbols, (0, 0), lambda done: None)
+    assert 32 * len(coded.words) == pytest.approx(exact.sum(), abs=64)
+    np.testing.assert_array_equal(code.decode(coded, 5, (0, 0), lambda done: None), symbols)
+
+
+def test_densities_of_numbers_are_no_code() -> None:
+    with pytest.raises(CapabilityError, match="continuous numbers"):
+        built().code()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.data import kinds, tokenizers
@@ -58,11 +58,16 @@ def arranged(schema: Schema, data: Any) -> Material:
             "continuous numbers have no shortest file: each holds as many bits as it has digits",
             remedy="train on data with levels, such as images, or round them: data.levels=256",
         )
-    x = np.asarray(data)
-    symbols, spelling = levelled(schema, _shaped(schema, x))
+    x = _shaped(schema, np.asarray(data))
     size = max(1, _SEGMENT_BYTES // schema.dimensions)
+    spelling = _spelling(schema, lambda: _parts(x, size), x.dtype)
     form = {"as": "array", "dtype": x.dtype.str, "shape": list(x.shape), **spelling._asdict()}
-    return Material(len(symbols), lambda: _parts(symbols, size), form)
+
+    def segments() -> Iterator[np.ndarray]:  # a file may be larger than memory
+        for part in _parts(x, size):
+            yield _spelled(schema, part, spelling)[0].reshape(len(part), schema.dimensions)
+
+    return Material(len(x), segments, form)
 
 
 def restored(schema: Schema, form: Mapping[str, Any], symbols: np.ndarray) -> Any:
@@ -85,25 +90,47 @@ def levelled(
     schema: Schema, x: np.ndarray, where: str = "data", tops: Sequence[int] = ()
 ) -> tuple[Int[np.ndarray, "examples entries"], LevelSpelling]:
     """Levels of values that are levels already, or evenly spaced from 0 to one of some tops; how they were spelled."""
+    spelling = _spelling(schema, lambda: iter([x]), x.dtype, where, tops)
+    return _spelled(schema, x, spelling)[0].reshape(len(x), schema.dimensions), spelling
+
+
+def _spelling(
+    schema: Schema,
+    parts: Callable[[], Iterator[np.ndarray]],
+    dtype: np.dtype[Any],
+    where: str = "data",
+    tops: Sequence[int] = (),
+) -> LevelSpelling:
+    """How the levels of some data are written, one way for all of them."""
     highest = schema.levels - 1
-    usual = [1] if x.dtype.kind == "f" else [highest, 255] if schema.levels == 2 else [highest]
+    usual = [1] if dtype.kind == "f" else [highest, 255] if schema.levels == 2 else [highest]
+    bad = None
     for spelling in (LevelSpelling(top, product) for top in tops or usual for product in (False, True)):
-        symbols = np.rint(x.astype(np.float64) * (highest / spelling.top))
-        inside = (symbols >= 0) & (symbols <= highest)
-        symbols = np.where(inside, symbols, 0).astype(np.int32)
-        again = unlevelled(schema, symbols, x.dtype, spelling)
-        # Minus zero is equal to zero and yet another number.
-        good = inside & (again == x) & ((x.dtype.kind != "f") | (np.signbit(again) == np.signbit(x)))
-        if good.all():
-            return symbols.reshape(len(x), schema.dimensions), spelling
-    bad = x[~good].flat[0]
-    wanted = f"fractions k/{highest}" if x.dtype.kind == "f" else f"whole numbers from 0 to {highest}"
+        wrong = (part[~good] for part in parts() if not (good := _spelled(schema, part, spelling)[1]).all())
+        first = next(wrong, None)
+        if first is None:
+            return spelling
+        bad = first.flat[0]
+    wanted = f"fractions k/{highest}" if dtype.kind == "f" else f"whole numbers from 0 to {highest}"
     raise DataError(
         f"{where}: the value {bad} is none of the {schema.levels} levels that the model knows",
         remedy=f"give {wanted}"
         + (", or 0 and 255" if schema.levels == 2 else "")
         + "; what a model has not seen it cannot store without loss",
     )
+
+
+def _spelled(
+    schema: Schema, x: np.ndarray, spelling: LevelSpelling
+) -> tuple[Int[np.ndarray, "examples *shape"], Bool[np.ndarray, "examples *shape"]]:
+    """The levels that values stand for, and where these are the very same values again."""
+    highest = schema.levels - 1
+    symbols = np.rint(x.astype(np.float64) * (highest / spelling.top))
+    inside = (symbols >= 0) & (symbols <= highest)
+    symbols = np.where(inside, symbols, 0).astype(np.int32)
+    again = unlevelled(schema, symbols, x.dtype, spelling)
+    # Minus zero is equal to zero and yet another number.
+    return symbols, inside & (again == x) & ((x.dtype.kind != "f") | (np.signbit(again) == np.signbit(x)))
 
 
 def unlevelled(

@@ -23,6 +23,7 @@ from chainrule.information.compression.distributions import (
     CategoricalSymbols,
     SymbolDistribution,
     Symbols,
+    UniformSymbols,
     flat,
 )
 
@@ -155,7 +156,7 @@ class EqualMassCells(CodeCells):
 
     def prior(self, entries: NormalEntries) -> SymbolDistribution:
         """All cells alike."""
-        return UniformSymbols(entries.mean.shape, self.count)
+        return UniformSymbols(np.full(entries.mean.shape, self.count, np.int32))
 
     def coarse(self, entries: NormalEntries) -> float:
         """Cells are wider the further they are from zero."""
@@ -287,37 +288,6 @@ class EqualMassNormal(SymbolDistribution):
         return _GROUPS * groups + self._within(groups).drawn(draw)
 
 
-@final
-class UniformSymbols(SymbolDistribution):
-    """So many symbols, all alike; of a power of two, each costs a whole number of bits."""
-
-    def __init__(self, shape: tuple[int, ...], count: int) -> None:
-        self.shape, self.count = shape, count
-
-    def first(self, rows: int) -> "UniformSymbols":
-        """That of the first so many rows."""
-        return UniformSymbols((rows, *self.shape[1:]), self.count)
-
-    def put(self, coder: EntropyCoder, symbols: Symbols) -> None:
-        """By the same distribution all."""
-        coder.put(flat(symbols), *self._model(symbols.size))
-
-    def take(self, coder: EntropyCoder) -> Symbols:
-        """As many as the shape has."""
-        return coder.take(*self._model(math.prod(self.shape))).reshape(self.shape)
-
-    def _model(self, positions: int) -> tuple[Any, np.ndarray]:
-        return constriction().stream.model.Uniform(), np.full(positions, self.count, np.int32)
-
-    def bits(self, symbols: Symbols) -> Float[np.ndarray, "rows *entries"]:
-        """The same for all."""
-        return np.full(symbols.shape, math.log2(self.count))
-
-    def drawn(self, draw: np.random.Generator) -> Symbols:
-        """Any of them."""
-        return draw.integers(0, self.count, self.shape).astype(np.int32)
-
-
 def _log_mass(mean: np.ndarray, deviation: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """The logarithm of the mass of a normal distribution between two edges."""
     low, high = ((edge - mean.astype(np.float64)) / deviation for edge in (low, high))
@@ -343,6 +313,5 @@ __all__ = [
     "EqualMassNormal",
     "GridNormal",
     "NormalEntries",
-    "UniformSymbols",
     "cells_of",
 ]

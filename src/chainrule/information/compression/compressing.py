@@ -100,7 +100,7 @@ def code_of(source: Any) -> Code:
     if isinstance(source, HasCode):
         return source.code()
     raise CapabilityError(
-        f"{type(source).__name__} has no probabilities that data could be coded by",
+        f"{type(source).__name__} gives no symbol of its data a probability that it could be coded by",
         remedy="compress with a vae, an autoregressive model such as made or pixel-cnn, or a language model",
     )
 

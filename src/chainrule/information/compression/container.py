@@ -77,7 +77,7 @@ class CompressedWriter:
 class CompressedReader:
     """Reads a file part by part; whatever is wrong with it is said with the place."""
 
-    def __init__(self, file: BufferedIOBase, where: str = "these bytes") -> None:
+    def __init__(self, file: BufferedIOBase, where: str = "the compressed data") -> None:
         self._file, self._where, self._at, self._raw = file, plain(where), 0, hashlib.sha256()
         if self._take(len(MAGIC), "magic number", foreign=True) != MAGIC:
             raise self.error("does not begin like a compressed file of Chainrule", "is it another file?")

@@ -8,7 +8,7 @@ import abc
 from typing import Any, Self, final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from chainrule.information.compression.coders import PRECISION, EntropyCoder, constriction
 
@@ -124,6 +124,45 @@ class CategoricalSymbols(SymbolDistribution):
         return np.minimum((below <= marks).sum(axis=-1), self.shares.shape[-1] - 1).astype(np.int32)
 
 
+@final
+class UniformSymbols(SymbolDistribution):
+    """So many symbols at every position, all alike; of a power of two, each costs a whole number of bits."""
+
+    def __init__(self, counts: Int[np.ndarray, "rows *entries"]) -> None:
+        self.counts = counts
+
+    def first(self, rows: int) -> "UniformSymbols":
+        """That of the first so many rows."""
+        return UniformSymbols(self.counts[:rows])
+
+    @property
+    def _open(self) -> Bool[np.ndarray, " positions"]:
+        return self.counts.reshape(-1) > 1  # where there is one symbol alone, nothing is to be said
+
+    def _model(self) -> tuple[Any, np.ndarray]:
+        sizes = flat(self.counts)
+        return constriction().stream.model.Uniform(), sizes[self._open]
+
+    def put(self, coder: EntropyCoder, symbols: Symbols) -> None:
+        """Those of positions with a choice."""
+        coder.put(flat(symbols)[self._open], *self._model())
+
+    def take(self, coder: EntropyCoder) -> Symbols:
+        """Zero where there is no choice."""
+        found = np.zeros(self.counts.size, np.int32)
+        found[self._open] = coder.take(*self._model())
+        return found.reshape(self.counts.shape)
+
+    def bits(self, symbols: Symbols) -> Float[np.ndarray, "rows *entries"]:
+        """The same for all symbols of a position."""
+        del symbols
+        return np.log2(self.counts)
+
+    def drawn(self, draw: np.random.Generator) -> Symbols:
+        """Any of them."""
+        return draw.integers(0, self.counts).astype(np.int32)
+
+
 def flat(symbols: Symbols) -> Int[np.ndarray, " positions"]:
     """Symbols in one row, as coders take them."""
     return np.ascontiguousarray(symbols.reshape(-1), np.int32)
@@ -140,6 +179,7 @@ __all__ = [
     "CategoricalSymbols",
     "SymbolDistribution",
     "Symbols",
+    "UniformSymbols",
     "categorical",
     "flat",
 ]

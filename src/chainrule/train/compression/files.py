@@ -78,7 +78,7 @@ def decompress_file(
             else:
                 if form["as"] == "tokens" and target.suffix == ".txt":
                     form = {"as": "text"}
-                _write_whole(temporary, run.schema, form, list(parts))
+                _write_symbols(temporary, run.schema, form, parts)
     return target
 
 
@@ -129,14 +129,22 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _write_whole(target: Path, schema: Schema, form: dict[str, Any], parts: list[np.ndarray]) -> None:
-    empty = np.zeros((0, schema.dimensions) if schema.levels else 0, np.int32)
-    found = restored(schema, form, np.concatenate([empty, *parts]))
-    if isinstance(found, str):
+def _write_symbols(target: Path, schema: Schema, form: dict[str, Any], parts: Iterator[np.ndarray]) -> None:
+    """A text, or an array, of which no more than a segment is in memory."""
+    if form["as"] == "text":
+        found = restored(schema, form, np.concatenate([np.zeros(0, np.int32), *parts]))
         target.write_bytes(found.encode("utf-8"))
         return
     with target.open("wb") as file:
-        np.save(file, found, allow_pickle=False)
+        if form["as"] == "tokens":
+            np.save(file, restored(schema, form, np.concatenate([np.zeros(0, np.int32), *parts])))
+            return
+        dtype, shape = np.dtype(form["dtype"]), tuple(form["shape"])
+        described = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, described)
+        spelling = LevelSpelling(form["top"], form["product"])
+        for symbols in parts:
+            file.write(unlevelled(schema, symbols, dtype, spelling).tobytes())
 
 
 def _write_images(

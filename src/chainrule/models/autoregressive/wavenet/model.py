@@ -17,7 +17,10 @@ from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.information.compression.direct import EntryCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.autoregressive import series_pictures
+from chainrule.models.autoregressive.wavenet.coding import series_code
 from chainrule.models.autoregressive.wavenet.mu_law import MuLawOutput
 from chainrule.models.autoregressive.wavenet.network import CausalStack, Queues
 from chainrule.models.protocol import CanForecast, CanSample, Config, HasPictures, HasStepDensity, Metrics
@@ -71,7 +74,7 @@ def suited(config: WaveNetConfig, schema: Schema, examples: int | None) -> dict[
 
 
 @final
-class WaveNet(CanSample, CanForecast, HasStepDensity, HasPictures):
+class WaveNet(CanSample, CanForecast, HasStepDensity, HasPictures, HasCode):
     """`p(x) = Π_t p(x_t | x_(t-R) ... x_(t-1))` with R the receptive field; numbers of one step independent."""
 
     network: CausalStack
@@ -173,6 +176,10 @@ class WaveNet(CanSample, CanForecast, HasStepDensity, HasPictures):
     ) -> Float[np.ndarray, "levels batch steps features"]:
         """Those of many continuations."""
         return np.quantile(np.asarray(self.forecast(key, history, steps, _DRAWN)), levels, axis=0)
+
+    def code(self) -> EntryCode:
+        """Step after step, each value by its level of mu-law and its place in that."""
+        return series_code(self)
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """A held-out series continued from its middle, how unexpected its steps are, and how far back it looks."""

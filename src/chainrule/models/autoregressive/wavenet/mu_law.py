@@ -139,6 +139,20 @@ class MuLawOutput(OutputDistribution):
         cell = jnp.floor((self.compressed(x) + 1) / 2 * self.levels)
         return jnp.clip(cell, 0, self.levels - 1).astype(jnp.int32)
 
+    def shares(self, parameters: Float[Array, "*entries parameters"]) -> Float[Array, "*entries parameters"]:
+        """The probability of every level."""
+        return jax.nn.softmax(self._possible(parameters))
+
+    def grid_points(self) -> tuple[Int[np.ndarray, " points"], Int[np.ndarray, " levels"]]:
+        """Of data with levels of their own: the level of mu-law of each point of the grid, and how many each has.
+
+        >>> of_grid, counts = MuLawOutput(levels=4, limit=6.0, grid=9).grid_points()
+        >>> np.array_equal(np.bincount(of_grid), counts), int(counts.sum())
+        (True, 9)
+        """
+        of_grid = _cells(self.levels, self.limit, self.grid).of_grid
+        return of_grid, np.bincount(of_grid, minlength=self.levels).astype(np.int32)
+
     def compressed(self, x: Float[Array, "*entries"]) -> Float[Array, "*entries"]:
         """Values between -1 and 1, as mu-law sees them."""
         unit = 2 * x - 1 if self.grid else jnp.clip(x / self.limit, -1, 1)

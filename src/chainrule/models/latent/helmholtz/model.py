@@ -24,8 +24,11 @@ from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.information.compression.bits_back import LatentCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.latent.coded import Entries
 from chainrule.models.latent.helmholtz import pictures
+from chainrule.models.latent.helmholtz.coding import layered_code
 from chainrule.models.latent.helmholtz.networks import (
     Code,
     GenerativeNetwork,
@@ -72,7 +75,7 @@ class HelmholtzConfig(Config):
     k: int = Field(10, ge=1, le=10_000, description="reweighted: codes drawn for each example")
 
 
-class Helmholtz(HasParts, HasLatents, CanSample, HasPictures):
+class Helmholtz(HasParts, HasLatents, CanSample, HasPictures, HasCode):
     """Binary hidden layers with a generative and a recognition network."""
 
     generative: GenerativeNetwork
@@ -246,6 +249,10 @@ class Helmholtz(HasParts, HasLatents, CanSample, HasPictures):
         mean = kinds.of(self.schema).spatial if entries == "auto" else entries == "mean"
         x = _dreamt(self.generative, key, n, jnp.asarray(temperature), mean)
         return x.reshape(n, *self.schema.shape)
+
+    def code(self) -> LatentCode:
+        """Bits of all layers come back as far as they are recognised well."""
+        return layered_code(self)
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Reconstructions, what every unit costs, generative fields, and units awake and asleep."""

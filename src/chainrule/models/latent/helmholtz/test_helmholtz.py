@@ -198,3 +198,19 @@ def test_the_loss_of_a_step_is_the_bound_alone() -> None:
     part, few = parts_of(weighted)[0], Batch(jnp.asarray(SEEN))
     logged, whole = eqx.filter_jit(lambda m: (part.loss(m, few, KEY)[0], m.loss(few, KEY)[0]))(weighted)
     assert float(logged) == pytest.approx(float(whole), rel=1e-6)
+
+
+def test_bits_of_all_layers_come_back_and_the_rate_is_the_bound() -> None:
+    """The mean of log q - log p over all codes, by hand, beside what a thousand examples of the model cost."""
+    pytest.importorskip("constriction")
+    model = machine()
+    joint, guide = (np.asarray(part, np.float64) for part in tables(model, X))
+    share = np.exp(joint).sum(axis=1)
+    bound = (np.exp(guide) * (guide - joint)).sum(axis=1) / np.log(2)
+    draw = np.random.default_rng(0)
+    numbers = draw.choice(len(X), 4000, p=share / share.sum())
+    code = model.code()
+    own = code.with_rows(256).fitted(X[numbers].astype(np.int32))
+    coded = own.encode(X[numbers].astype(np.int32), (0, 0), lambda done: None)
+    assert sum(coded.ledger.values()) / len(numbers) == pytest.approx(bound[numbers].mean(), rel=0.02)
+    np.testing.assert_array_equal(own.decode(coded, len(numbers), (0, 0), lambda done: None), X[numbers])

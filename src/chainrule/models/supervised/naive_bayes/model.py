@@ -17,9 +17,12 @@ from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.information.compression.direct import EntryCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.protocol import Config, Metrics
 from chainrule.models.supervised.generative import GenerativeClassifier, Prior, check_classes, log_prior
 from chainrule.models.supervised.naive_bayes import pictures
+from chainrule.models.supervised.naive_bayes.coding import class_code
 from chainrule.models.supervised.naive_bayes.entries import ClassEntries, LevelEntries, TokenEntries
 
 _MOST_LEVELS = 1024
@@ -36,7 +39,7 @@ class NaiveBayesConfig(Config):
 
 
 @final
-class NaiveBayes(GenerativeClassifier):
+class NaiveBayes(GenerativeClassifier, HasCode):
     """`p(x | class) = Π_i p_i(x_i | class)`, every factor a table of probabilities."""
 
     log_prior: Float[Array, " classes"]
@@ -95,6 +98,10 @@ class NaiveBayes(GenerativeClassifier):
         """As they are: levels have probabilities."""
         del key
         return x
+
+    def code(self) -> EntryCode:
+        """Entry after entry, by the classes that those before it leave likely."""
+        return class_code(self)
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """What every class looks like, and what speaks for it."""

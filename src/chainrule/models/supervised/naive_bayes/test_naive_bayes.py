@@ -98,3 +98,23 @@ def test_pictures_can_be_drawn(model: NaiveBayes, texts: NaiveBayes, data: Data)
     found = [*model.pictures(data, KEY), *texts.pictures(data, KEY)]
     assert [one.name for one in found] == ["expected", "telling"]
     assert all(report.draw(one).startswith("<svg") for one in found)
+
+
+def test_its_files_are_as_long_as_its_likelihood_says(model: NaiveBayes, data: Data) -> None:
+    pytest.importorskip("constriction")
+    x = np.asarray(data.test.x)
+    code = model.code().with_rows(64)
+    symbols = x.reshape(len(x), -1).astype(np.int32)
+    costs = code.by_example(symbols)["likelihood"].sum(axis=1)
+    exact = -np.asarray(eqx.filter_jit(NaiveBayes.log_prob)(model, jnp.asarray(x))) / np.log(2)
+    np.testing.assert_allclose(costs, exact, rtol=1e-4)
+    coded = code.encode(symbols, (0, 0), lambda done: None)
+    assert 32 * len(coded.words) == pytest.approx(exact.sum(), rel=0.01)
+    np.testing.assert_array_equal(code.decode(coded, len(x), (0, 0), lambda done: None), symbols)
+
+
+def test_the_order_of_tokens_is_not_in_it() -> None:
+    texts = cr.models.build("naive-bayes", cr.data.load("plays"))
+    assert isinstance(texts, NaiveBayes)
+    with pytest.raises(CapabilityError, match="not in which order"):
+        texts.code()
