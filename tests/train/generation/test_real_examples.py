@@ -5,6 +5,7 @@ import pytest
 
 from chainrule import data
 from chainrule.data.splits import Subset
+from chainrule.train.generation.classes import numbers_of_classes
 from chainrule.train.generation.features import DataThemselves, RandomConvolutions
 from chainrule.train.generation.real_examples import RealExamples, real_examples
 
@@ -95,3 +96,24 @@ def test_images_without_classes_are_compared_by_random_convolutions_and_vectors_
     points = real_examples(data.load("moons", n=100))
     assert isinstance(points.features, DataThemselves)
     np.testing.assert_array_equal(points.features(points.train), points.train)
+
+
+def test_a_class_that_is_drawn_badly_shows_among_the_numbers_of_its_class(digits: RealExamples) -> None:
+    assert digits.more_y is not None
+    samples, asked = digits.more.copy(), digits.more_y
+    threes = asked == 3
+    samples[threes] = samples[threes][:1]  # one and the same over and over
+    samples[asked == 5] = digits.more[asked == 7][: (asked == 5).sum()]
+    ours, real = numbers_of_classes(digits, samples, asked)
+    assert np.asarray(real.accuracy).min() > 0.8
+    assert ours.accuracy[5] == 0
+    assert ours.precision[5] < 0.3
+    others = [c for c in range(10) if c not in (3, 5)]
+    shares = np.asarray(ours.coverage) / np.asarray(real.coverage)
+    assert shares[3] < 0.4 < shares[others].min()
+
+
+def test_classes_with_too_few_examples_have_no_coverage(digits: RealExamples) -> None:
+    ours, _ = numbers_of_classes(digits, digits.held_out[:1], np.array([4]))
+    assert np.isnan(ours.coverage).all()
+    assert np.isnan(ours.accuracy).sum() == 9

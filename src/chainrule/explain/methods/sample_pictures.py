@@ -10,6 +10,7 @@ from chainrule.data import kinds
 from chainrule.data.schema import Schema
 from chainrule.probability.samples import mode_coverage, nearest
 from chainrule.probability.samples.modes import WITHIN
+from chainrule.train.generation.classes import ClassNumbers
 from chainrule.train.generation.features import Examples
 from chainrule.train.generation.measures import OF_REAL
 from chainrule.train.generation.real_examples import RealExamples
@@ -116,27 +117,31 @@ def labels(known: RealExamples, found: Mapping[str, Metric]) -> list[Picture]:
     ]
 
 
-def right_classes(
-    known: RealExamples, right: Mapping[str, np.ndarray] | None, asked: np.ndarray | None
-) -> list[Picture]:
-    """How often samples of each class are taken for what they were asked to be."""
-    if right is None or asked is None or known.held_out_y is None:
-        return []
-    series = {}
-    for (name, ok), y in zip(right.items(), (asked, known.held_out_y), strict=True):
-        counts = np.bincount(y, minlength=known.classes)
-        series[name] = np.bincount(y, ok, minlength=known.classes) / np.maximum(counts, 1)
+def of_classes(known: RealExamples, ours: ClassNumbers, real: ClassNumbers) -> list[Picture]:
+    """How often samples of each class are taken for what they were asked to be, and how much of it they cover."""
+    names = [plain(one) for one in known.schema.classes]
+    both = {"samples": ours, "held-out examples": real}
     return [
         Bars(
             "right-classes",
             "Taken for the class they were asked to be",
             "class",
             "share",
-            [plain(one) for one in known.schema.classes],
-            series,
+            names,
+            {name: np.nan_to_num(one.accuracy) for name, one in both.items()},
             "Says a classifier of the training examples, also of held-out ones.",
-        )
+        ),
+        Bars(
+            "class-coverage",
+            "Coverage within each class",
+            "class",
+            "share",
+            names,
+            {name: np.nan_to_num(one.coverage) for name, one in both.items()},
+            "Share of training examples of a class with a sample of it nearer than their fifth neighbour; of as many "
+            "held-out examples beside it. Zero where a class has five examples or fewer.",
+        ),
     ]
 
 
-__all__ = ["closest", "labels", "modes", "nearest_distances", "right_classes"]
+__all__ = ["closest", "labels", "modes", "nearest_distances", "of_classes"]

@@ -20,6 +20,7 @@ from chainrule.kernels.hypothesis_tests import two_sample_test
 from chainrule.models.protocol import CanSample, option_fields
 from chainrule.probability.samples import frechet_at_infinity, nearest
 from chainrule.train import Run
+from chainrule.train.generation.classes import numbers_of_classes
 from chainrule.train.generation.drawing import as_rows, can_be_judged, draw
 from chainrule.train.generation.features import Examples
 from chainrule.train.generation.measures import FEWEST, OF_REAL, Beside, beside_real, measure
@@ -71,11 +72,11 @@ def examine(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
             [f"{one}." for one in alarms(found)], numbers={"finite": found["finite_samples"].value}
         )
     numbers = {name: metric.value for name, metric in found.items()}
-    right = _right(known, flat, labels)
+    said, of_classes = _of_classes(known, flat, labels, numbers)
     _, beside = beside_real({name: metric for name, metric in found.items() if "." not in name})
     findings = [
         *(f"{one[0].upper()}{one[1:]}." for one in alarms(found)),
-        *_class_words(right, numbers),
+        *said,
         *_further(known, flat, settings.permutations, numbers),
         *_words(found, len(flat)),
         *known.said,
@@ -87,7 +88,7 @@ def examine(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
         sample_pictures.closest(known, run.schema, flat),
         *sample_pictures.modes(known, flat),
         *sample_pictures.labels(known, found),
-        *sample_pictures.right_classes(known, right, labels),
+        *of_classes,
     ]
     return Outcome(findings, pictures, _table(beside), numbers)
 
@@ -102,23 +103,32 @@ def _options(model: CanSample, settings: GenerationSettings) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _right(known: RealExamples, flat: Examples, labels: np.ndarray | None) -> dict[str, np.ndarray] | None:
-    """Whether the judge takes samples, and held-out examples, for what they were asked to be, or are."""
+def _of_classes(
+    known: RealExamples, flat: Examples, labels: np.ndarray | None, numbers: dict[str, Any]
+) -> tuple[list[str], list[Picture]]:
+    """What is made of each class that was asked for, added to the numbers, said and shown."""
     if labels is None or known.held_out_y is None:
-        return None
-    asked = {"samples": (flat, labels), "held-out examples": (known.held_out, known.held_out_y)}
-    return {name: known.judge.probabilities(x).argmax(axis=1) == y for name, (x, y) in asked.items()}
-
-
-def _class_words(right: Mapping[str, np.ndarray] | None, numbers: dict[str, Any]) -> list[str]:
-    if right is None:
-        return []
-    numbers["accuracy"], numbers[f"accuracy{OF_REAL}"] = (float(one.mean()) for one in right.values())
-    return [
-        f"{100 * numbers['accuracy']:.1f} % of {len(right['samples'])} samples are of the class they were asked for, "
+        return [], []
+    ours, real = numbers_of_classes(known, flat, labels)
+    shares = [np.bincount(y, minlength=known.classes) / len(y) for y in (labels, known.held_out_y)]
+    for name, one, share in (("accuracy", ours, shares[0]), (f"accuracy{OF_REAL}", real, shares[1])):
+        numbers[name] = float(np.nansum(np.asarray(one.accuracy) * share))
+    for end, one in (("", ours), (OF_REAL, real)):
+        for name, values in one._asdict().items():
+            numbers[f"class_{name}{end}"] = [None if np.isnan(value) else value for value in values]
+    said = [
+        f"{100 * numbers['accuracy']:.1f} % of {len(flat)} samples are of the class they were asked for, "
         f"says a classifier of the training examples (right for {100 * numbers[f'accuracy{OF_REAL}']:.1f} % of "
         "held-out examples)."
     ]
+    coverage = np.asarray(ours.coverage)
+    if not np.isnan(coverage).all():
+        least = int(np.nanargmin(coverage))
+        said.append(
+            f"Of all classes {plain(known.schema.classes[least])} is covered least: {coverage[least]:.2f} of its "
+            f"training examples have a sample near (held-out examples: {real.coverage[least]:.2f})."
+        )
+    return said, sample_pictures.of_classes(known, ours, real)
 
 
 def _words(found: Mapping[str, Metric], count: int) -> list[str]:
