@@ -103,7 +103,8 @@ def _suppressed(
         lowered = left * factor(iou(boxes, jnp.broadcast_to(boxes[best], boxes.shape)))
         if labels is not None:
             lowered = jnp.where(labels == labels[best], lowered, left)
-        index, kept = index.at[step].set(best), kept.at[step].set(left[best])
+        index = index.at[step].set(best.astype(index.dtype))
+        kept = kept.at[step].set(left[best])
         # Minus infinity times nothing is not a number: what has gone stays gone.
         lowered = jnp.where((left > least) & (lowered > least), lowered, gone).at[best].set(gone)
         return step + 1, lowered, index, kept
