@@ -115,6 +115,7 @@ def test_a_policy_that_is_sure_and_still_gets_better_is_left_alone() -> None:
 def test_a_solved_problem_is_left_alone() -> None:
     solved = {"return_mean": np.full(LINES, 500.0), "val_return_mean": np.full(JUDGED, 500.0)}
     changed = {**solved, "entropy": np.where(LINE < 10, 0.6, 0.001), "val_action_share": np.ones(JUDGED)}
+    changed["explained_variance"] = np.full(LINES, -0.2)  # of returns that are all alike
     assert alarms(history(**changed), FACTS) == []
 
 

@@ -129,7 +129,11 @@ def _kl_spiked(history: History, facts: Facts) -> Alarm | None:
 
 def _critic_useless(history: History, facts: Facts) -> Alarm | None:
     steps, explained = curve(history, "explained_variance")
-    for end in range(_LINES, len(explained) + 1):
+    when, returns = _judged(history)
+    solved = np.zeros(0) if facts.solved is None else when[returns >= facts.solved]
+    if solved.size:  # returns that are all alike leave nothing to explain
+        steps = steps[: np.searchsorted(steps, solved[0])]
+    for end in range(_LINES, len(steps) + 1):
         if steps[end - 1] >= _warm(facts) and np.median(explained[end - _LINES : end]) < 0:
             return Alarm(
                 "critic worse than a constant",
