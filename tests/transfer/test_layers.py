@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,11 +12,15 @@ import chainrule as cr
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Data
+from chainrule.data.schema import Schema
+from chainrule.nn.normalize import BatchNorm
 from chainrule.transfer import (
+    domain_statistics,
     judge_features,
     judge_layers,
     layer_features,
     layer_transfer,
+    replace_head,
     split_classes,
     train_head,
 )
@@ -164,3 +169,43 @@ def test_a_frozen_layer_of_the_study_moves_by_nothing() -> None:
     (end,), _ = _Fitting(a, a, 3, 8, 1e-2)([start], np.array([[0.0, 1.0]], np.float32), [0], 0)
     for number, same in ((0, True), (1, False)):
         assert np.array_equal(start.layers[number].weight, end.layers[number].weight) == same
+
+
+def test_a_fresh_head_suits_other_classes_and_nothing_else_is_changed(digits: Data) -> None:
+    model = cr.models.build("mlp", digits, width=8, seed=1)
+    flowers = Schema("image", digits.schema.shape, "class", classes=("rose", "tulip"))
+    found = replace_head(model, flowers)
+    assert found.head.weight.shape == (8, 2)
+    assert not np.asarray(found.head.bias).any()
+    same = {name: array for name, array in tree.named_leaves(model) if not name.startswith("head")}
+    for name, array in tree.named_leaves(found):
+        if name in same:
+            np.testing.assert_array_equal(array, same[name])
+    network = eqx.nn.MLP(3, 2, 5, 1, key=jax.random.key(0))
+    changed = replace_head(network, 7)
+    np.testing.assert_array_equal(changed.layers[0].weight, network.layers[0].weight)
+    assert changed(jnp.ones(3)).shape == (7,)
+    with pytest.raises(ArgumentError, match="give the other data"):
+        replace_head(model, 5)
+    with pytest.raises(CapabilityError, match="no dense layer"):
+        replace_head({"a": jnp.ones(2)}, 5)
+
+
+def test_statistics_of_a_domain_are_those_of_its_activations_and_source_ones_stay(digits: Data) -> None:
+    model = cr.models.build("cnn", digits, width=4, stages=1)
+    x = np.asarray(digits.train.x[:48]) * 0.5 + 0.2
+    found = domain_statistics(model, x, batch=16)
+    name, first = next((n, m) for n, m in _norms(found) if n)
+    before = model.stages[0][0].conv(jnp.asarray(x))
+    np.testing.assert_allclose(first.mean, before.mean(axis=(0, 1, 2)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(first.var, before.var(axis=(0, 1, 2)), rtol=1e-3)
+    assert not np.asarray(dict(_norms(model))[name].mean).any()
+    with pytest.raises(CapabilityError, match="no batch normalisation"):
+        domain_statistics(cr.models.build("mlp", digits, width=4), x)
+    with pytest.raises(ArgumentError, match="model units"):
+        domain_statistics(model, x[0])
+
+
+def _norms(model: Any) -> list[tuple[str, Any]]:
+    leaves = jax.tree_util.tree_leaves_with_path(model, is_leaf=lambda node: isinstance(node, BatchNorm))
+    return [(tree.path_name(path), leaf) for path, leaf in leaves if isinstance(leaf, BatchNorm)]

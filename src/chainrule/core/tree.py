@@ -5,6 +5,8 @@ functions, `None`) are left out of norms and inner products.
 """
 
 import fnmatch
+import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +18,7 @@ from jaxtyping import Inexact
 
 from chainrule.core.types import Array, Scalar, Tree
 
+_RANGE = re.compile(r"(?<=[^.])\[(\d+|\d*(?=:))(:?)(\d*)\]")
 _NUMBERS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 
 
@@ -112,12 +115,24 @@ def path_name(path: Sequence[Any]) -> str:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a pattern means a leaf of this name, or a layer that it belongs to; `*` stands for anything.
+    """Whether a pattern means a leaf of this name, or a layer that it belongs to.
+
+    `*` stands for anything, `blocks[:5]` for the first five of several layers, `blocks[2]` for the third.
 
     >>> matches("blocks.0.linear.weight", "blocks.0"), matches("head.bias", "*.bias"), matches("head.bias", "he")
     (True, True, False)
+    >>> matches("blocks.4.bias", "blocks[:5]"), matches("blocks.5.bias", "blocks[:5]"), matches("a.2.b", "a[2].b")
+    (True, False, True)
     """
-    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, f"{pattern}.*")
+    found = _RANGE.search(pattern)
+    if found is None:
+        return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, f"{pattern}.*")
+    before, after = pattern[: found.start()], pattern[found.end() :]
+    first, colon, last = found.groups()
+    low = int(first or 0)
+    high = (int(last) if last else math.inf) if colon else low + 1
+    numbers = {word for word in name.split(".") if word.isdigit() and low <= int(word) < high}
+    return any(matches(name, f"{before}.{number}{after}") for number in numbers)
 
 
 def first_nonfinite(a: Tree) -> str | None:

@@ -7,14 +7,16 @@ model.
 """
 
 import operator
-from typing import Any, final
+from typing import Any, TypeVar, cast, final
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from chainrule import models
-from chainrule.core import tree
-from chainrule.core.errors import CapabilityError, DivergedError
+from chainrule.core import random, tree
+from chainrule.core.errors import ArgumentError, CapabilityError, DivergedError
 from chainrule.core.types import Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
@@ -28,6 +30,8 @@ from chainrule.train.config import TrainConfig
 from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.state import initial_state
 from chainrule.train.step import Stepper
+
+M = TypeVar("M")
 
 
 @final
@@ -64,6 +68,55 @@ def train_head(
         learned = _at(_trained(still, config.model_copy(update={"freeze": frozen}), data.train), name)
     found: Model = eqx.tree_at(lambda model: _at(model, name), model, learned)
     return found
+
+
+def replace_head(model: M, to: Data | Schema | int, *, seed: int = 0) -> M:
+    """The model with a fresh last layer, whose bias is 0, and everything else as it was learnt.
+
+    A model of Chainrule is given other data, or their schema, and gets the outputs that their targets need. In a
+    network of your own, any PyTree of Equinox, the last dense layer is found and gets `to` outputs.
+
+    >>> import equinox as eqx, jax
+    >>> network = eqx.nn.MLP(2, 3, 8, 1, key=jax.random.key(0))
+    >>> replace_head(network, 10).layers[-1].weight.shape
+    (10, 8)
+    """
+    found = models.entry_of(model) if isinstance(model, Model) else None
+    if found is not None:
+        if isinstance(to, int):
+            raise ArgumentError(
+                f"replace_head(to={to}): outputs of {found.name} follow from the classes of data",
+                remedy="give the other data, or their schema",
+            )
+        return cast("M", models.begin(found.name, model, to, seed=seed, fresh=[found.head]))
+    if not isinstance(to, int) or to < 1:
+        raise ArgumentError(
+            f"replace_head(to={to!r}): a network of your own gets a number of outputs", remedy="use 1 or more"
+        )
+    layers = jax.tree.leaves(model, is_leaf=_is_dense)
+    last = max((i for i, layer in enumerate(layers) if _is_dense(layer)), default=None)
+    if last is None:
+        raise CapabilityError(
+            f"replace_head: {type(model).__name__} has no dense layer",
+            remedy="use Linear of nn or of Equinox",
+        )
+    fresh = _fresh(layers[last], to, random.key(seed, "head"))
+    return eqx.tree_at(lambda tree: jax.tree.leaves(tree, is_leaf=_is_dense)[last], model, fresh)
+
+
+def _is_dense(node: Any) -> bool:
+    return isinstance(node, Linear | eqx.nn.Linear)
+
+
+def _fresh(layer: Any, outputs: int, key: Key) -> Any:
+    """A layer of the same kind that reads the same, with other outputs and a bias of 0."""
+    own = isinstance(layer, Linear)
+    width = layer.weight.shape[0] if own else layer.weight.shape[1]
+    biased = layer.bias is not None
+    made: Any = (Linear if own else eqx.nn.Linear)(
+        width, outputs, **({"bias": biased} if own else {"use_bias": biased}), key=key
+    )
+    return eqx.tree_at(lambda one: one.bias, made, jnp.zeros(outputs)) if biased else made
 
 
 def _trained(model: Model, config: TrainConfig, split: Split) -> Model:
@@ -105,4 +158,4 @@ def _features(model: Model, name: str, x: np.ndarray, batch: int) -> Float[np.nd
     return layer_activations.layer_inputs(model, lambda model, x: model.logits(x), x, batch)[name]
 
 
-__all__ = ["HeadAlone", "train_head"]
+__all__ = ["HeadAlone", "replace_head", "train_head"]
