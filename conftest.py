@@ -25,7 +25,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-import tests.typecheck  # noqa: F401  # the import hook knows it by name (pyproject.toml) and does not load it itself
+import tests.measured
+import tests.typecheck  # the import hook knows it by name (pyproject.toml) and does not load it itself
 
 _HERE = Path(__file__).parent
 _OFFLINE = _HERE / "tests" / "offline"
@@ -75,9 +76,13 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("ci")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse test names that hold an address: they differ between the processes that share the work."""
+    """Mark what was measured to take long, and refuse names that hold an address: they differ between processes."""
+    long = tests.measured.long_tests()
     for item in items:
+        if item.nodeid in long:
+            item.add_marker(pytest.mark.slow)
         if " at 0x" in item.nodeid:
             raise pytest.UsageError(
                 f"{item.nodeid}: give this parameter an id that is the same in every process"
