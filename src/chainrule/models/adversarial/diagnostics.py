@@ -156,29 +156,7 @@ def curves(game: AdversarialGame, history: History, found: Sequence[Alarm]) -> l
             caption="A discriminator that is always right, or always undecided at 0.5 with samples that differ, "
             "teaches the generator nothing.",
         ),
-        _several(
-            history,
-            "distance",
-            "How far samples are from held-out examples",
-            "kernel distance",
-            {"samples": "loss", "real examples": "distance_of_real"},
-            split="val",
-            marks=marks,
-            caption="The number a game is judged by, and the same for one half of the held-out examples beside the "
-            "other: what chance leaves, at times below zero." + (" Marks are alarms." if marks else ""),
-        ),
-        _several(
-            history,
-            "coverage",
-            "Held-out examples beside generated ones",
-            "share",
-            {"coverage": "coverage", "precision": "precision", "coverage of real": "coverage_of_real"},
-            split="val",
-            marks=marks,
-            caption="Coverage: share of held-out examples with a generated one near. Precision: share of generated "
-            "ones near a held-out one. Near means nearer than all but a twentieth of the real examples. Of real: one "
-            "half of the held-out examples by the other. Coverage below one half in three evaluations raises an alarm.",
-        ),
+        *_beside_real(history, marks),
         _several(
             history,
             "gradients",
@@ -208,6 +186,35 @@ def curves(game: AdversarialGame, history: History, found: Sequence[Alarm]) -> l
         *_of_critic(game, history),
     ]
     return [picture for picture in pictures if picture is not None]
+
+
+def _beside_real(history: History, marks: Sequence[tuple[float, str]]) -> list[Lines | None]:
+    """How samples lie to held-out examples, each number beside that of real ones."""
+    return [
+        _several(
+            history,
+            "distance",
+            "How far samples are from held-out examples",
+            "kernel distance",
+            {"samples": "loss", "real examples": "distance_of_real"},
+            split="val",
+            marks=marks,
+            caption="The number a game is judged by, and the same for one half of the held-out examples beside the "
+            "other: what chance leaves, at times below zero." + (" Marks are alarms." if marks else ""),
+        ),
+        _several(
+            history,
+            "coverage",
+            "Held-out examples beside generated ones",
+            "share",
+            {"coverage": "coverage", "precision": "precision", "coverage of real": "coverage_of_real"},
+            split="val",
+            marks=marks,
+            caption="Coverage: share of held-out examples with a generated one near. Precision: share of generated "
+            "ones near a held-out one. Near means nearer than all but a twentieth of the real examples. Of real: one "
+            "half of the held-out examples by the other. Coverage below one half in three evaluations raises an alarm.",
+        ),
+    ]
 
 
 def _of_critic(game: AdversarialGame, history: History) -> list[Lines | None]:
