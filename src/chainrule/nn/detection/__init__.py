@@ -21,6 +21,8 @@ from chainrule.nn.detection.boxes import (
 )
 from chainrule.nn.detection.errors import DetectionErrors, detection_errors
 from chainrule.nn.detection.regions import roi_align, roi_max_pool
+from chainrule.nn.detection.selective_search import selective_search
+from chainrule.nn.detection.superpixels import graph_segments, slic
 from chainrule.nn.detection.suppression import Kept, nms, soft_nms
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "from_centers",
     "from_sizes",
     "giou",
+    "graph_segments",
     "grid_centers",
     "iou",
     "nms",
@@ -48,6 +51,8 @@ __all__ = [
     "rankings",
     "roi_align",
     "roi_max_pool",
+    "selective_search",
     "sizes_of",
+    "slic",
     "soft_nms",
 ]
