@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.wrappers.observations import vector_observations
 from chainrule.agents.learning.advantages import explained_variance
-from chainrule.agents.learning.base import Learner
+from chainrule.agents.learning.base import HasLearningSignal, Learner, LearningSignal
 from chainrule.agents.learning.networks import ActorCritic
 from chainrule.agents.learning.on_policy import (
     Experience,
@@ -25,6 +25,7 @@ from chainrule.agents.learning.on_policy import (
     actor_critic,
     adam_state,
     adam_step,
+    advantage_signal,
     annealed,
     begin_policy,
     judged,
@@ -67,7 +68,7 @@ def actor_critic_loss(
 
 
 @final
-class AdvantageActorCritic(Learner[PolicyState]):
+class AdvantageActorCritic(Learner[PolicyState], HasLearningSignal):
     """One gradient for each stretch of experience, several stretches in an iteration."""
 
     env: Environment[Any]
@@ -115,6 +116,11 @@ class AdvantageActorCritic(Learner[PolicyState]):
 
     def policy(self, state: PolicyState) -> NetworkPolicy:
         return NetworkPolicy(state.network, self.actions)
+
+    def signal(self, state: PolicyState, key: Key) -> LearningSignal:
+        # Of a whole iteration: a stretch alone may be a single step of each world.
+        length = self.stretches.length * self.stretches.updates
+        return advantage_signal(self.env, self.actions, state, length, key)
 
     def _update(self, state: PolicyState, rate: Array) -> tuple[PolicyState, dict[str, Array]]:
         key, rollout_key = jax.random.split(state.key)

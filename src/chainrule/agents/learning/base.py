@@ -84,6 +84,23 @@ class HasOwnEvaluation(abc.ABC):
         """Scalars that judge what has been learnt by `count` games; `return_mean` is the one that decides."""
 
 
+class LearningSignal(NamedTuple):
+    """What an update learns from: numbers by name, one for each step, and lines that they are read against."""
+
+    numbers: dict[str, Array]
+    """Such as `td_error` and `priority`, or `advantage` and `ratio`; not a number where a step has none."""
+    lines: dict[str, tuple[Any, ...]]
+    """By the same names, for those that have any."""
+
+
+class HasLearningSignal(abc.ABC):
+    """A learner that can show what its next update would learn from."""
+
+    @abc.abstractmethod
+    def signal(self, state: Any, key: Key) -> LearningSignal:
+        """The numbers of one update from this state on; nothing is changed by looking."""
+
+
 class HasGameNetwork(abc.ABC):
     """A learner of a game whose network guides a search."""
 
@@ -119,4 +136,13 @@ class AlgorithmEntry:
     """Whether it takes observations that are whole numbers as they are; others are given vectors."""
 
 
-__all__ = ["AlgorithmEntry", "Decision", "HasGameNetwork", "HasOwnEvaluation", "Learner", "Policy"]
+__all__ = [
+    "AlgorithmEntry",
+    "Decision",
+    "HasGameNetwork",
+    "HasLearningSignal",
+    "HasOwnEvaluation",
+    "Learner",
+    "LearningSignal",
+    "Policy",
+]

@@ -16,9 +16,10 @@ from jax.flatten_util import ravel_pytree
 
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.learning.advantages import generalised_advantages, temporal_differences
+from chainrule.agents.learning.base import LearningSignal
 from chainrule.agents.learning.networks import ActorCritic, RecurrentNetwork, SeparateNetworks
 from chainrule.agents.learning.policies import ActionDistribution
-from chainrule.agents.learning.rollouts import EndedEpisodes, Rollout, Worlds, begin_worlds
+from chainrule.agents.learning.rollouts import EndedEpisodes, Rollout, Worlds, begin_worlds, gather
 from chainrule.core.settings import Config
 from chainrule.core.types import Array, Float, Key
 from chainrule.nn import GRU, LSTM
@@ -77,6 +78,15 @@ def judged(
         values,
         advantages + values,
     )
+
+
+def advantage_signal(
+    env: Environment[Any], actions: ActionDistribution, state: "PolicyState", length: int, key: Key
+) -> LearningSignal:
+    """Advantages of so many steps of every world, as an update would see them."""
+    _, rollout = gather(env, state.network, actions, state.worlds, length, key)
+    found = judged(state.network, actions, rollout, state.hyper.gamma, state.hyper.decay)
+    return LearningSignal({"advantage": found.advantages.ravel()}, {})
 
 
 class PolicyState(NamedTuple):
@@ -166,6 +176,7 @@ __all__ = [
     "actor_critic",
     "adam_state",
     "adam_step",
+    "advantage_signal",
     "annealed",
     "begin_policy",
     "judged",

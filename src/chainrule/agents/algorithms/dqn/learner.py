@@ -18,7 +18,7 @@ import optax
 
 from chainrule.agents.algorithms.dqn.config import DQNConfig, check, returns_of
 from chainrule.agents.envs.base import Environment
-from chainrule.agents.learning.base import Learner
+from chainrule.agents.learning.base import HasLearningSignal, Learner, LearningSignal
 from chainrule.agents.learning.exploration import draw_by, epsilon_greedy_probabilities, linear
 from chainrule.agents.learning.gathering import (
     EpisodeTotals,
@@ -41,6 +41,9 @@ from chainrule.agents.learning.value_networks import (
     input_format,
 )
 from chainrule.core.types import Array, Float, Int, Key
+
+_SHOWN = 16
+"""Batches of which temporal differences are shown."""
 
 
 class DQNHyper(NamedTuple):
@@ -100,7 +103,7 @@ def q_loss(
 
 
 @final
-class DQN(Learner[DQNState]):
+class DQN(Learner[DQNState], HasLearningSignal):
     """Deep Q-learning, set up for an environment."""
 
     env: Environment[Any]
@@ -168,6 +171,18 @@ class DQN(Learner[DQNState]):
 
     def policy(self, state: DQNState) -> ValuePolicy:
         return ValuePolicy(state.network, self._epsilon(state))
+
+    def signal(self, state: DQNState, key: Key) -> LearningSignal:
+        """Temporal differences of several batches; and of all steps in the ring how likely they are to be drawn."""
+
+        def errors(key: Key) -> Array:
+            return q_loss(state.network, state.target, self._drawn(state, key)[1], self.config.double)[1][0]
+
+        found = {"td_error": jax.vmap(errors)(jax.random.split(key, _SHOWN)).ravel()}
+        if state.priorities is not None:
+            drawn = state.replay.complete(self.config.n_step)
+            found["priority"] = jnp.where(drawn, state.priorities.mass, jnp.nan)
+        return LearningSignal(found, {})
 
     def _network(self, key: Key) -> ValueNetwork:
         body_key, head_key = jax.random.split(key)

@@ -17,7 +17,7 @@ from chainrule.agents.algorithms.ppo.config import PPOConfig, resolved
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.wrappers.observations import vector_observations
 from chainrule.agents.learning.advantages import explained_variance, normalised
-from chainrule.agents.learning.base import Learner
+from chainrule.agents.learning.base import HasLearningSignal, Learner, LearningSignal
 from chainrule.agents.learning.networks import ActorCritic
 from chainrule.agents.learning.on_policy import (
     Experience,
@@ -56,7 +56,7 @@ def clipped_objective(ratio: Float[Array, "*any"], advantages: Float[Array, "*an
 
 
 @final
-class PPO(Learner[PolicyState]):
+class PPO(Learner[PolicyState], HasLearningSignal):
     """Proximal policy optimisation in an environment."""
 
     env: Environment[Any]
@@ -104,6 +104,20 @@ class PPO(Learner[PolicyState]):
 
     def policy(self, state: PolicyState) -> NetworkPolicy:
         return NetworkPolicy(state.network, self.actions)
+
+    def signal(self, state: PolicyState, key: Key) -> LearningSignal:
+        """Advantages of a rollout, and ratios after all passes over it with a learning rate that has not fallen."""
+        rollout_key, shuffle_key = jax.random.split(key)
+        _, rollout = gather(self.env, state.network, self.actions, state.worlds, self._length, rollout_key)
+        hyper = state.hyper
+        batch = judged(state.network, self.actions, rollout, hyper.gamma, hyper.decay)
+        moved = self._improve(state, batch, rollout.memory, hyper.learning_rate, shuffle_key)[0]
+        numbers = self.actions.masked(
+            moved.unroll(batch.observations, batch.first, rollout.memory)[0], batch.legal
+        )
+        ratio = jnp.exp(self.actions.log_prob(numbers, batch.drawn) - batch.log_probs)
+        found = {"advantage": batch.advantages.ravel(), "ratio": ratio.ravel()}
+        return LearningSignal(found, {"ratio": (1 - hyper.clip, 1 + hyper.clip)})
 
     def loss(
         self, network: ActorCritic, batch: Experience, memory: Tree, hyper: PPOHyper

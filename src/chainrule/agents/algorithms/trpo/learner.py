@@ -21,7 +21,7 @@ from jax.scipy.sparse.linalg import cg
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.wrappers.observations import vector_observations
 from chainrule.agents.learning.advantages import explained_variance, normalised
-from chainrule.agents.learning.base import Learner
+from chainrule.agents.learning.base import HasLearningSignal, Learner, LearningSignal
 from chainrule.agents.learning.networks import SeparateNetworks
 from chainrule.agents.learning.on_policy import (
     ADAM,
@@ -29,6 +29,7 @@ from chainrule.agents.learning.on_policy import (
     PolicyConfig,
     PolicyState,
     adam_step,
+    advantage_signal,
     annealed,
     begin_policy,
     judged,
@@ -129,7 +130,7 @@ def backtracked(
 
 
 @final
-class TRPO(Learner[PolicyState]):
+class TRPO(Learner[PolicyState], HasLearningSignal):
     """Trust region policy optimisation in an environment."""
 
     env: Environment[Any]
@@ -192,6 +193,9 @@ class TRPO(Learner[PolicyState]):
 
     def policy(self, state: PolicyState) -> NetworkPolicy:
         return NetworkPolicy(state.network, self.actions)
+
+    def signal(self, state: PolicyState, key: Key) -> LearningSignal:
+        return advantage_signal(self.env, self.actions, state, self.config.length, key)
 
     def judge(
         self, network: SeparateNetworks, batch: Experience
