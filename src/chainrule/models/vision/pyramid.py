@@ -23,7 +23,7 @@ FINEST = 4
 class Pyramid(eqx.Module):
     """Strided convolutions with `blocks` more after each, and the way back down."""
 
-    stem: ConvBlock
+    stem: tuple[ConvBlock, ...]
     stages: tuple[tuple[ConvBlock, ...], ...]
     lateral: tuple[Conv, ...]
     smooth: tuple[ConvBlock, ...]
@@ -39,9 +39,12 @@ class Pyramid(eqx.Module):
         normalization: Normalization,
         key: Key,
     ) -> None:
-        keys = iter(jax.random.split(key, 1 + levels * (blocks + 3)))
+        keys = iter(jax.random.split(key, 2 + levels * (blocks + 3)))
         made: dict[str, Any] = {"normalization": normalization, "bias": normalization == "none"}
-        self.stem = ConvBlock(channels, width, stride=2, key=next(keys), **made)
+        self.stem = (
+            ConvBlock(channels, width, stride=2, key=next(keys), **made),
+            ConvBlock(width, width, key=next(keys), **made),
+        )
         inputs, stages = width, []
         widths = [width << min(level + 1, 3) for level in range(levels)]
         for wide in widths:
@@ -56,14 +59,11 @@ class Pyramid(eqx.Module):
         self, x: Float[Array, "batch height width channels"], key: Key
     ) -> tuple[list[Float[Array, "batch _ _ outputs"]], Self]:
         """The maps from fine to coarse, and the pyramid with its state moved on when training."""
-        x, stem = self.stem(2 * x - 1, key)
+        x, stem = _chained(self.stem, 2 * x - 1, key)
         found, stages = [], []
         for stage in self.stages:
-            after = []
-            for block in stage:
-                x, moved = block(x, key)
-                after.append(moved)
-            stages.append(tuple(after))
+            x, moved = _chained(stage, x, key)
+            stages.append(moved)
             found.append(x)
         maps = [lateral(one) for lateral, one in zip(self.lateral, found, strict=True)]
         for level in range(len(maps) - 2, -1, -1):
@@ -74,6 +74,15 @@ class Pyramid(eqx.Module):
         moved_smooth = tuple(moved for _, moved in smoothed)
         new = eqx.tree_at(lambda p: (p.stem, p.stages, p.smooth), self, (stem, tuple(stages), moved_smooth))
         return [one for one, _ in smoothed], new
+
+
+def _chained(blocks: tuple[ConvBlock, ...], x: Array, key: Key) -> tuple[Array, tuple[ConvBlock, ...]]:
+    """Blocks in turn, and all of them with their state moved on."""
+    after = []
+    for block in blocks:
+        x, moved = block(x, key)
+        after.append(moved)
+    return x, tuple(after)
 
 
 def grids(shape: tuple[int, ...], levels: int, name: str) -> list[tuple[tuple[int, int], int]]:

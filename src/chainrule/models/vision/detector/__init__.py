@@ -16,10 +16,11 @@ entry = Entry(
     citation="Tian et al., FCOS: Fully convolutional one-stage object detection, ICCV 2019; "
     "Redmon et al., You only look once, CVPR 2016",
     training={
-        "batch": 32,
-        "epochs": 20,
-        "optimizer": {"name": "adamw", "lr": 2e-3, "decay": 0.01, "clip": 5.0},
+        "batch": 16,
+        "epochs": 25,
+        "optimizer": {"name": "adamw", "lr": 2e-3, "decay": 0.05, "clip": 5.0},
         "schedule": {"name": "cosine", "warmup": 100},
+        "augment": {"flip": True, "resized_crop": 0.5, "colour": 0.2},
         "best": "map50",
     },
 )

@@ -28,14 +28,14 @@ class DetectorConfig(Config):
         "grid of YOLO",
     )
     width: int = Field(
-        16,
+        24,
         ge=1,
         description="channels after the first convolution; later maps have up to eight times as many",
     )
     levels: int = Field(3, ge=1, le=6, description="maps of the pyramid, with strides 4, 8, 16 and so on")
-    blocks: int = Field(1, ge=0, le=100, description="convolutions after each that halves the image")
-    channels: int = Field(64, ge=1, description="channels of all maps of the pyramid and of the head")
-    depth: int = Field(2, ge=0, le=16, description="convolutions of the head before the last")
+    blocks: int = Field(2, ge=0, le=100, description="convolutions after each that halves the image")
+    channels: int = Field(48, ge=1, description="channels of all maps of the pyramid and of the head")
+    depth: int = Field(1, ge=0, le=16, description="convolutions of the head before the last")
     normalization: Normalization = Field("batch", description="before every nonlinearity of the pyramid")
     box_weight: float = Field(
         2.0, ge=0, description="anchor-free head: weight of 1 - GIoU against the focal loss of the classes"

@@ -29,8 +29,9 @@ entry = Entry(
     training={
         "batch": 16,
         "epochs": 15,
-        "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.01, "clip": 5.0},
+        "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.05, "clip": 5.0},
         "schedule": {"name": "cosine", "warmup": 100},
+        "augment": {"flip": True, "resized_crop": 0.5, "colour": 0.2},
         "best": "map50",
     },
     surrogate_gradient="proposals are taken as they are: no gradient goes through where they lie",

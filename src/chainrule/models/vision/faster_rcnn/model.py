@@ -58,15 +58,15 @@ class FasterRCNNConfig(Config):
     )
     cells: int = Field(7, ge=1, le=32, description="cells a side that every region is brought to")
     width: int = Field(
-        16,
+        24,
         ge=1,
         description="channels after the first convolution; later maps have up to eight times as many",
     )
     levels: int = Field(
         2, ge=1, le=6, description="resolutions of the pyramid, whose finest map, of stride 4, is used"
     )
-    blocks: int = Field(1, ge=0, le=100, description="convolutions after each that halves the image")
-    channels: int = Field(64, ge=1, description="channels of the map and of the proposal network")
+    blocks: int = Field(2, ge=0, le=100, description="convolutions after each that halves the image")
+    channels: int = Field(48, ge=1, description="channels of the map and of the proposal network")
     hidden: int = Field(128, ge=1, description="units of both dense layers of the second stage")
     normalization: Normalization = Field("batch", description="before every nonlinearity of the pyramid")
     sides: tuple[float, ...] = Field(
