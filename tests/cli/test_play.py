@@ -35,10 +35,12 @@ def test_a_whole_game_can_be_played(
     cli: Command, player: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     words = [f"runs={player}", "simulations=4"]
-    typed(monkeypatch, "hint", "b2", "nowhere", "b2", "moves", "back", "b2", "save half.json", "resign")
+    moves = ["back", "hint", "b2", "nowhere", "b2", "moves", "back", "b2", "save half.json", "resign"]
+    typed(monkeypatch, *moves)
     ended = cli("play", "toy", *words, f"out={tmp_path / 'game.json'}")
     assert ended.code == 0, ended.err
     for said in (
+        "you have made no move yet",
         "hint     ",
         "visits   ",
         "'nowhere' is no move of tic-tac-toe",

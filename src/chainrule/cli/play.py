@@ -151,7 +151,7 @@ def _typed(session: "Session", line: str, people: tuple[int, ...]) -> bool:
         elif word == "hint":
             _hint(session)
         elif word == "back":
-            session.take_back(1 if len(people) == 2 else 2)
+            _take_back(session, 1 if len(people) == 2 else 2)
         elif word == "resign":
             session.resign()
         elif word == "save":
@@ -161,6 +161,14 @@ def _typed(session: "Session", line: str, people: tuple[int, ...]) -> bool:
     except ChainruleError as error:  # a slip at the board is no reason to end the game
         say("no", f"{error.message}   {error.remedy}")
     return True
+
+
+def _take_back(session: "Session", count: int) -> None:
+    from chainrule.core.errors import ArgumentError
+
+    if len(session.moves) < count:
+        raise ArgumentError("you have made no move yet", remedy="help lists what can be typed")
+    session.take_back(count)
 
 
 def _hint(session: "Session") -> None:

@@ -1,7 +1,7 @@
 """Matches between two ways of playing: all games at once, each side as often first as second."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.agents.arena.opponents import Opponent, RandomOpponent
 from chainrule.agents.games.base import Game
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Key
+from chainrule.core.types import Array, Key, Tree
 
 
 @final
@@ -54,7 +54,7 @@ def play_match(
         )
     if opening < 0 or opening % 2:
         raise ArgumentError(f"play_match(opening={opening}): must be an even number of moves")
-    rewards, lengths, actions = jax.device_get(play_games(game, one, other, games // 2, opening, key))
+    rewards, lengths, actions = jax.device_get(_played(game, one, other, games // 2, opening, key, _on_host))
     results = np.concatenate([rewards[: games // 2, 0], rewards[games // 2 :, 1]])
     won = results > 0
     return Match(
@@ -68,7 +68,6 @@ def play_match(
     )
 
 
-@eqx.filter_jit
 def play_games(
     game: Game[Any], one: Opponent, other: Opponent, half: int, opening: int, key: Key
 ) -> tuple[Array, Array, Array]:
@@ -76,48 +75,84 @@ def play_games(
 
     This is the match as a pure function, for use inside of larger programs.
     """
-    begin = jax.tree.map(lambda x: jnp.broadcast_to(x, (half, *x.shape)), game.init())
-    chance = RandomOpponent(game)
+    return _played(game, one, other, half, opening, key, jax.lax.while_loop)
+
+
+class _Board(NamedTuple):
+    """All games of a match, at one moment."""
+
+    t: Array
+    states: Tree
+    lengths: Array
+    actions: Array
+
+
+_Repeat: TypeAlias = Callable[[Callable[[_Board], Array], Callable[[_Board], _Board], _Board], _Board]
+"""From (whether it goes on, what is done over and over, the beginning) to the end, as `jax.lax.while_loop`."""
+
+
+def _on_host(going: Callable[[_Board], Array], body: Callable[[_Board], _Board], board: _Board) -> _Board:
+    """A loop in Python: sides are compiled one by one, not once for every pair that meets."""
+    while going(board):
+        board = body(board)
+    return board
+
+
+def _played(
+    game: Game[Any], one: Opponent, other: Opponent, half: int, opening: int, key: Key, repeat: _Repeat
+) -> tuple[Array, Array, Array]:
     key, opening_key = jax.random.split(key)
-    blank = jnp.full((game.longest + 1, 2 * half), -1, jnp.int32)
+    board = _opened(game, half, opening, opening_key)
 
-    def ply(carry: Any, first: Opponent, second: Opponent, key: Key) -> Any:
+    def two(board: _Board) -> _Board:
+        first_key, second_key = jax.random.split(jax.random.fold_in(key, board.t))
+        return ply(ply(board, one, other, first_key), other, one, second_key)
+
+    def ply(board: _Board, first: Opponent, second: Opponent, key: Key) -> _Board:
         """One move in all games; `first` moves in the half of the games that `one` began."""
-        t, states, lengths, actions = carry
-        over = jax.vmap(game.terminated)(states)
-        keys = jax.random.split(key)
-        chosen = [
-            each.choose(each_key, jax.tree.map(lambda x, side=side: x[side], states))
-            for each, each_key, side in zip(
-                (first, second), keys, (slice(half), slice(half, None)), strict=True
-            )
-        ]
-        moves = jnp.where(over, -1, jnp.concatenate(chosen))
-        states = jax.vmap(game.step)(states, jnp.maximum(moves, 0))
-        return t + 1, states, lengths + ~over, actions.at[t].set(moves)
+        sides = zip((first, second), jax.random.split(key), _halves(board.states, half), strict=True)
+        return _moved(game, board, jnp.concatenate([_chosen(*side) for side in sides]))
 
-    def two(carry: Any) -> Any:
-        t, key = carry[0][0], carry[1]
-        first_key, second_key = jax.random.split(jax.random.fold_in(key, t))
-        after = ply(ply(carry[0], one, other, first_key), other, one, second_key)
-        return after, key
+    end = repeat(lambda board: _going(game, board), two, board)
+    return jax.vmap(game.rewards)(end.states), end.lengths, end.actions[: game.longest].T
 
-    def going(carry: Any) -> Array:
-        return ~jax.vmap(game.terminated)(carry[0][1]).all() & (carry[0][0] < game.longest)
 
-    def begun(t: int, states: Any) -> tuple[Any, Array]:
-        moves = chance.choose(jax.random.fold_in(opening_key, t), states)
-        over = jax.vmap(game.terminated)(states)
-        return jax.vmap(game.step)(states, moves), jnp.where(over, -1, moves)
-
+@eqx.filter_jit
+def _opened(game: Game[Any], half: int, opening: int, key: Key) -> _Board:
+    """The games after their random beginnings, each of which both sides begin with."""
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (half, *x.shape)), game.init())
+    blank = jnp.full((game.longest + 1, half), -1, jnp.int32)
+    board = _Board(jnp.zeros((), jnp.int32), states, jnp.zeros(half, jnp.int32), blank)
+    chance = RandomOpponent(game)
     for t in range(opening):
-        begin, moves = begun(t, begin)
-        blank = blank.at[t].set(jnp.tile(moves, 2))
-    states = jax.tree.map(lambda x: jnp.concatenate([x, x]), begin)
-    lengths = (blank >= 0).sum(0)
-    start = (jnp.full((), opening, jnp.int32), states, lengths, blank)
-    (_, ends, lengths, actions), _ = jax.lax.while_loop(going, two, (start, key))
-    return jax.vmap(game.rewards)(ends), lengths, actions[: game.longest].T
+        board = _moved(game, board, chance.choose(jax.random.fold_in(key, t), board.states))
+    states, lengths = jax.tree.map(lambda x: jnp.concatenate([x, x]), (board.states, board.lengths))
+    return _Board(board.t, states, lengths, jnp.tile(board.actions, (1, 2)))
+
+
+@eqx.filter_jit
+def _halves(states: Tree, half: int) -> tuple[Tree, Tree]:
+    first, second = (jax.tree.map(lambda x, of=of: x[of], states) for of in (slice(half), slice(half, None)))
+    return first, second
+
+
+@eqx.filter_jit
+def _chosen(side: Opponent, key: Key, states: Tree) -> Array:
+    return side.choose(key, states)
+
+
+@eqx.filter_jit
+def _moved(game: Game[Any], board: _Board, moves: Array) -> _Board:
+    """All games that have not ended, a move later."""
+    over = jax.vmap(game.terminated)(board.states)
+    moves = jnp.where(over, -1, moves)
+    states = jax.vmap(game.step)(board.states, jnp.maximum(moves, 0))
+    return _Board(board.t + 1, states, board.lengths + ~over, board.actions.at[board.t].set(moves))
+
+
+@eqx.filter_jit
+def _going(game: Game[Any], board: _Board) -> Array:
+    return ~jax.vmap(game.terminated)(board.states).all() & (board.t < game.longest)
 
 
 def tournament(

@@ -1,24 +1,31 @@
 """Ladder: how strong trained agents are, in matches against fixed opponents and their own earlier selves."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from pydantic import Field
 
 from chainrule.agents import AgentRun
-from chainrule.agents.arena.matches import tournament
-from chainrule.agents.arena.opponents import Opponent, RandomOpponent, SearchOpponent, greedy
+from chainrule.agents.arena.matches import Match, tournament
+from chainrule.agents.arena.opponents import (
+    MinimaxOpponent,
+    Opponent,
+    RandomOpponent,
+    SearchOpponent,
+    greedy,
+)
 from chainrule.agents.arena.rating import Rating, ratings
+from chainrule.agents.games.base import Game
 from chainrule.core import random
 from chainrule.core.pictures import Bars, Footnote, Heatmap, Lines, Table
 from chainrule.explain.agent_probes import AgentProbe
 from chainrule.explain.protocol import Outcome, Settings
 
-_OTHERS = 3
-"""Sides that are no checkpoints: random, greedy, a search without a network."""
 _FEWEST = 2
 """Checkpoints that make a curve."""
+_DEEPEST, _MOST_LEAVES = 4, 3000
+"""How far minimax looks ahead unless told, where it meets no more positions than that."""
 
 
 @final
@@ -29,6 +36,12 @@ class LadderSettings(Settings):
         20, ge=2, le=10_000, description="games of every pair, each side first in half of them"
     )
     simulations: int = Field(32, ge=1, le=10_000, description="positions that every search looks at")
+    minimax: int | None = Field(
+        None,
+        ge=1,
+        le=20,
+        description="moves that one opponent looks ahead; 4 or fewer unless told, none in games of many moves",
+    )
     opening: int = Field(
         2, ge=0, le=20, description="random moves that games begin with, so that they differ"
     )
@@ -38,7 +51,9 @@ class LadderSettings(Settings):
 def examine(run: AgentRun, settings: LadderSettings) -> Outcome:
     """Everybody against everybody."""
     game = run.source
-    sides: list[Opponent] = [RandomOpponent(game), greedy(game), SearchOpponent(game, settings.simulations)]
+    unguided = SearchOpponent(game, settings.simulations)
+    others = [RandomOpponent(game), greedy(game), *_minimax(game, settings.minimax), unguided]
+    sides: list[Opponent] = [*others]
     for step in run.checkpoints:
         guide = run.evaluator(step=step)
         sides.append(SearchOpponent(game, settings.simulations, guide, title=f"step {step:,}"))
@@ -57,7 +72,12 @@ def examine(run: AgentRun, settings: LadderSettings) -> Outcome:
         [
             f"{best} is strongest: {found[best].elo:.0f} Elo above random moves (95 % interval {found[best].low:.0f} "
             f"to {found[best].high:.0f}).",
-            f"{newest} has {found[newest].elo:.0f} Elo, a search without a network {found[sides[2].name].elo:.0f}.",
+            f"{newest} has {found[newest].elo:.0f} Elo, a search without a network {found[unguided.name].elo:.0f}.",
+            f"Of {settings.games} games each, {newest} made "
+            + ", ".join(
+                f"{_points(matches[each.name, newest]):g} points against {each.name}" for each in others
+            )
+            + ".",
         ],
         [
             Bars(
@@ -80,7 +100,7 @@ def examine(run: AgentRun, settings: LadderSettings) -> Outcome:
                 numbers=True,
             ),
             *_over_time(
-                run.checkpoints, [found[side.name] for side in sides[_OTHERS:]], found[sides[2].name]
+                run.checkpoints, [found[side.name] for side in sides[len(others) :]], found[unguided.name]
             ),
         ],
         Table(
@@ -91,6 +111,18 @@ def examine(run: AgentRun, settings: LadderSettings) -> Outcome:
         ),
         {"elo": {name: one.elo for name, one in found.items()}},
     )
+
+
+def _minimax(game: Game[Any], depth: int | None) -> list[Opponent]:
+    """An opponent that sees everything a few moves ahead, where there are few enough moves; one move is `greedy`."""
+    if depth is None:
+        depth = max(d for d in range(_DEEPEST + 1) if game.actions**d <= _MOST_LEAVES)
+    return [MinimaxOpponent(game, depth)] if depth > 1 else []
+
+
+def _points(lost: Match) -> float:
+    """What the second side made in a match."""
+    return lost.games - lost.points
 
 
 def _over_time(steps: Sequence[int], learnt: Sequence[Rating], unguided: Rating) -> list[Lines]:
@@ -119,7 +151,7 @@ def _over_time(steps: Sequence[int], learnt: Sequence[Rating], unguided: Rating)
 
 
 probe = AgentProbe(
-    "Elo of a run and of its earlier checkpoints against random, greedy and searching opponents",
+    "Elo of a run and of its earlier checkpoints against random, greedy, minimax and searching opponents",
     "a game that is played by search",
     lambda run: run.of_game,
     examine,
