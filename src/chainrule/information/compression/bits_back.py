@@ -37,6 +37,7 @@ from chainrule.information.compression.codes import (
     blocks,
     check_rest,
     filled,
+    fitting_rows,
     probe_symbols,
 )
 from chainrule.information.compression.distributions import SymbolDistribution
@@ -113,11 +114,17 @@ class LatentCode(Code):
     """Those of every level; none where it is made of symbols."""
     pace: float = 1.0
     """How fast blocks grow, see `blocks`."""
+    held: int | None = None
+    """Entries of an example that are in memory at a time, where they are not those of the example itself."""
 
     @property
     def route(self) -> str:
         """Bits come back."""
         return "bits-back"
+
+    def suited_rows(self, symbols: np.ndarray) -> int:
+        """As many as memory has room for."""
+        return fitting_rows(self.schema, len(symbols), self.held)
 
     def fitted(
         self, symbols: np.ndarray, step: float | None = None, cells: str = "even", **options: Any
@@ -131,6 +138,10 @@ class LatentCode(Code):
             raise ArgumentError(f"step={step:g}: step must be from {2.0**-12:g} to 1")
         self._check_cells(step, cells)
         seen = self._posteriors(symbols[:_LOOKED_AT])
+        if step is not None and all(entries is None for entries in seen):
+            raise ArgumentError(
+                "step: codes of this model are symbols, which have no cells", remedy="leave it out"
+            )
         found: list[CodeCells | None] = []
         for level, entries in enumerate(seen, start=1):
             one = None if entries is None else CellGrid.suited(entries, step)

@@ -223,7 +223,7 @@ class GridNormal(SymbolDistribution):
     def bits(self, symbols: Symbols) -> Float[np.ndarray, "rows *entries"]:
         """Those of the mass of each cell."""
         edges = symbols * self.grid.step, (symbols + 1) * self.grid.step
-        return -np.maximum(_log_mass(self.mean, self.deviation, *edges), math.log(RAREST)) / math.log(2)
+        return -np.maximum(log_mass(self.mean, self.deviation, *edges), math.log(RAREST)) / math.log(2)
 
     def drawn(self, draw: np.random.Generator) -> Symbols:
         """Normal numbers, rounded."""
@@ -288,7 +288,7 @@ class EqualMassNormal(SymbolDistribution):
         return _GROUPS * groups + self._within(groups).drawn(draw)
 
 
-def _log_mass(mean: np.ndarray, deviation: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def log_mass(mean: np.ndarray, deviation: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """The logarithm of the mass of a normal distribution between two edges."""
     low, high = ((edge - mean.astype(np.float64)) / deviation for edge in (low, high))
     # The upper tail as the lower one of its mirror image, where differences of logarithms are exact.

@@ -21,7 +21,10 @@ from chainrule.data.dataset import Data
 from chainrule.data.example_files import known_entries
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
+from chainrule.information.compression.bits_back import LatentCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.flow import grids, pictures
+from chainrule.models.flow.coding import flow_code
 from chainrule.models.flow.drawing import FlowOptions, inpainted, passes_in_words
 from chainrule.models.flow.settings import FlowConfig
 from chainrule.models.protocol import (
@@ -79,6 +82,7 @@ class FlowModel(
     HasAudit,
     HasPictures,
     CanSample,
+    HasCode,
 ):
     """`x = T(z)` with codes z from a base distribution, both perhaps given a condition."""
 
@@ -275,6 +279,10 @@ class FlowModel(
         if self.condition is None:
             return None
         return self.condition(self.condition.null(n) if condition is None else condition).summary
+
+    def code(self) -> LatentCode:
+        """Bits of the noise between levels come back: examples cost minus the log-density with noise."""
+        return flow_code(self)
 
     # ------------------------------------------------------------------ judgement
 

@@ -11,7 +11,8 @@ from chainrule.core import progress, random
 from chainrule.core.types import Array, Key
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import HasBound, HasLogProb, Model
+from chainrule.models.protocol import HasBound, HasDensity, HasLogProb, Model
+from chainrule.networks import units
 
 _ROWS = 256
 
@@ -37,6 +38,8 @@ def bound_bits(model: Model, schema: Schema, symbols: np.ndarray) -> float | Non
 def _log_likelihood(model: HasBound | HasLogProb, symbols: Array, key: Key) -> Array:
     schema: Schema = model.schema  # type: ignore[union-attr]  # models of data with levels keep theirs
     x = (symbols.astype(jnp.float32) / (schema.levels - 1)).reshape(len(symbols), *schema.shape)
+    if isinstance(model, HasDensity):
+        return model.log_prob(units.dequantized(schema, x, key))
     return model.elbo(x, key) if isinstance(model, HasBound) else model.log_prob(x)
 
 
