@@ -61,6 +61,8 @@ def test_a_recipe_repeats_the_run(cli: Command, trained: Path) -> None:
         (["ppo", "data=digits"], "agents learn from an environment"),
         (["ppo", "env=cartpole", "minibatches=7"], "minibatches"),
         (["dqn", "env=pendulum"], "sac or ppo"),
+        (["ppo", "env=tic-tac-toe"], "chainrule train alphazero env=tic-tac-toe"),
+        (["alphazero", "env=bandit"], "bandit is none"),
         (["ppo", "env=pendulum", "gamma=1"], "pendulum never ends by itself"),
         (["ppo", "env=cartpole", "--find-lr"], "not for agents"),
         (["ppo", "env=nowhere.py"], "nowhere.py"),

@@ -116,9 +116,20 @@ class AgentRun:
     @functools.cached_property
     def learner(self) -> Learner[Any]:
         """The algorithm, set up for the environment."""
-        name = self.config["model"]["name"]
+        name, source = self.config["model"]["name"], self.config["env"]["name"]
+        entry = algorithms.entry(name)
+        if entry.of_games and not self.of_game:
+            raise ArgumentError(
+                f"{name} learns games of two, and {source} is none",
+                remedy="name a game: env=tic-tac-toe, or learn this environment with ppo",
+            )
+        if self.of_game and not entry.of_games:
+            raise ArgumentError(
+                f"{name} learns in environments of one agent, and {source} is a game of two",
+                remedy=f"games are learnt by alphazero: chainrule train alphazero env={source}",
+            )
         config = algorithms.configure(name, **self.config["model"]["settings"])
-        return algorithms.entry(name).build(config, self.env, self.settings.steps)
+        return entry.build(config, self.env, self.settings.steps)
 
     def beginning(self) -> Tree:
         """The states that training begins with, one for each seed."""

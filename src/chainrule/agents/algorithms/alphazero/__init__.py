@@ -39,6 +39,7 @@ ENTRY = AlgorithmEntry(
     "self-play, Science 362, 2018",
     toy={"simulations": 4, "games": 4, "moves": 4, "window": 64, "batch": 8, "updates": 2, "width": 16},
     toy_env="tic-tac-toe",
+    of_games=True,
     toy_steps=64,
 )
 

@@ -22,6 +22,7 @@ ENTRY = AlgorithmEntry(
     citation="Silver et al., Mastering the game of Go with deep neural networks and tree search, Nature 529, 2016",
     toy={"teacher_games": 8, "teacher_simulations": 8, "batch": 8, "updates": 2, "width": 16},
     toy_env="tic-tac-toe",
+    of_games=True,
     toy_steps=64,
 )
 
