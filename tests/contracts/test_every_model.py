@@ -31,6 +31,7 @@ LONG = (
     *("control", "distill", "edm", "noisy-classifier", "score", "vdm"),  # beside diffusion
     *("bert", "pair-encoder", "seq2seq", "translator"),  # beside gpt, char-rnn and reader
     "pixel-cnn",  # beside made
+    "faster-rcnn",  # beside detector
     *("f-gan", "wgan", "wgan-gp"),  # beside gan and dcgan
 )
 """Models whose programs take long to compile even as toys, and whose layers and promises others share."""
