@@ -117,7 +117,7 @@ def _body(picture: Picture) -> tuple[str, bool]:
     if isinstance(picture, Slides):
         return _slides(picture), True
     if isinstance(picture, Sounds):
-        clips = [sounds.player(say(name), clip, picture.rate) for name, clip in picture.clips.items()]
+        clips = [sounds.audio_element(say(name), clip, picture.rate) for name, clip in picture.clips.items()]
         return "\n".join([_PLAYERS, *clips, "</div>"]), True
     drawing = draw(picture, theme="auto", title=False)
     width = float(drawing.split(' width="', 1)[1].split('"', 1)[0])

@@ -51,7 +51,7 @@ def envelope(x: np.ndarray, rate: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return edges / rate, np.minimum.reduceat(x, edges), np.maximum.reduceat(x, edges)
 
 
-def player(name: str, clip: np.ndarray, rate: int) -> str:
+def audio_element(name: str, clip: np.ndarray, rate: int) -> str:
     """A player of one clip; `name` is safe inside an attribute."""
     sound = base64.b64encode(wav_bytes(rate, clip)).decode()
     source = f"data:audio/wav;base64,{sound}"
@@ -61,4 +61,4 @@ def player(name: str, clip: np.ndarray, rate: int) -> str:
     )
 
 
-__all__ = ["envelope", "player", "waveforms"]
+__all__ = ["audio_element", "envelope", "waveforms"]

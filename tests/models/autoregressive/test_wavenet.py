@@ -1,5 +1,6 @@
 """WaveNet: causality, the receptive field, queues against whole passes, mu-law."""
 
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -7,7 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.io import wavfile
 
+import chainrule as cr
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data.schema import Schema
@@ -180,3 +183,23 @@ def test_series_of_levels_are_coded_at_their_likelihood(levels: int) -> None:
 def test_densities_of_numbers_are_no_code() -> None:
     with pytest.raises(CapabilityError, match="continuous numbers"):
         built().code()
+
+
+def test_folders_of_sound_are_read_as_levels_of_mu_law_between_the_limits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for number in range(4):
+        wavfile.write(
+            tmp_path / f"{number}.wav",
+            8000,
+            (9000 * rng.normal(size=600)).clip(-32768, 32767).astype(np.int16),
+        )
+    data = cr.data.load(tmp_path, length=64)
+    model = cr.models.build("wavenet", data, width=4, layers=3)
+    assert model.output == MuLawOutput(256, 1.0, 0)
+    x = jnp.asarray(data.test.batch(np.arange(2)).x)
+    assert np.array_equal(model.output.level(x), encode(np.asarray(x)))
+    assert np.isfinite(model.log_prob(x)).all()
+    drawn = np.asarray(model.sample(jax.random.key(0), 2, length=20))
+    assert drawn.shape == (2, 20, 1)
+    files = cr.data.kinds.of(data.schema).write_playable(tmp_path, data.schema, drawn)
+    assert wavfile.read(files["sound 1"])[1].shape == (20,)

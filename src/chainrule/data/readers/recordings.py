@@ -173,13 +173,13 @@ def _scan(request: ReadRequest) -> Scan:
 def _tracks(request: ReadRequest, files: Sequence[Path]) -> tuple[list[str], list[_Track], list[Problem]]:
     """The names of the sources, the tracks that have all of them, and those that do not."""
     asked, problems = request.options["sources"], []
-    places = divided(request.path, files)
+    locations = divided(request.path, files)
     folders: dict[Path, dict[str, Path]] = {}
-    for file, (_, below) in zip(files, places, strict=True):
+    for file, (_, below) in zip(files, locations, strict=True):
         if below:
             folders.setdefault(file.parent, {})[file.stem] = file
     names = _common(folders, len(files)) if asked is None else [] if asked == ["none"] else asked
-    part_of = dict(zip(files, (part for part, _ in places), strict=True))
+    part_of = dict(zip(files, (part for part, _ in locations), strict=True))
     if not names:
         return [], [_Track(request.shown(one), part_of[one], {"": one}) for one in files], []
     found = []

@@ -15,6 +15,10 @@ _ROWS = 128
 """Rows of a picture: neighbouring bins are averaged until there are no more."""
 
 
+_PIXELS = 2
+"""Of a point of a picture."""
+
+
 def separation(
     transform: STFT,
     names: Sequence[str],
@@ -36,8 +40,8 @@ def separation(
         labels += [name, f"mask of {name}", f"{name} as found"]
     sheet = Images(
         "separation",
-        "Sources, masks, and what the masks leave",
-        np.stack(shown)[..., None],
+        "Sources, masks, what they leave",
+        np.repeat(np.repeat(np.stack(shown), _PIXELS, axis=1), _PIXELS, axis=2)[..., None],
         labels,
         columns=3,
         aligned=True,
@@ -72,7 +76,7 @@ def spectrogram(
         "kHz",
         np.maximum(values, top - _RANGE),
         rows=[f"{one:.1f}" for one in kilohertz],
-        columns=[f"{one:.2f}" for one in seconds],
+        columns=[f"{one:.1f}" for one in seconds],
         caption=f"In decibels, {transform.describe(rate)}; a sine of amplitude one has 0 dB.",
     )
 
@@ -105,13 +109,13 @@ def worst_to_best(
 ) -> Lines:
     """Examples in the order of their ratios, beside what an ideal mask makes of each."""
     own, best = (np.nan_to_num(one).mean(axis=1) for one in (found, ideal["ideal_ratio"]))
-    order, place = np.argsort(own), np.arange(len(own))
+    order, index = np.argsort(own), np.arange(len(own))
     return Lines(
         "separation-examples",
         "Mixtures from the worst to the best",
         "mixture",
         "SI-SDR, dB",
-        {"found": (place, own[order]), spoken("ideal_ratio"): (place, best[order])},
+        {"found": (index, own[order]), spoken("ideal_ratio"): (index, best[order])},
         caption="Means over the sources of each.",
     )
 

@@ -23,10 +23,10 @@ entry = Entry(
     },
     training={
         "batch": 8,
-        "steps": 600,
+        "steps": 400,
         "optimizer": {"name": "adam", "lr": 2e-3, "clip": 1.0},
         "schedule": {"name": "cosine", "warmup": 50},
-        "eval_every": 150,
+        "eval_every": 100,
     },
 )
 

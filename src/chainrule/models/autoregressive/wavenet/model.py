@@ -14,6 +14,7 @@ from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
@@ -212,9 +213,10 @@ def _output(config: WaveNetConfig, schema: Schema) -> OutputDistribution:
             f"output=mixture: the density of numbers with only {grid} values has no upper limit",
             remedy="use output=mu-law",
         )
-    if config.output == "mixture" or (config.output == "auto" and not grid):
+    sound = kinds.of(schema).has_amplitudes
+    if config.output == "mixture" or (config.output == "auto" and not grid and not sound):
         return GaussianMixtureOutput(config.components)
-    return MuLawOutput(config.levels, config.limit, grid)
+    return MuLawOutput(config.levels, 1.0 if sound else config.limit, grid)
 
 
 @eqx.filter_jit
