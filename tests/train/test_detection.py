@@ -11,6 +11,7 @@ from PIL import Image
 
 from chainrule import data, models
 from chainrule.data import Batch
+from chainrule.data.loading.others import load_other
 from chainrule.train import Run, augmentation, fit, scores
 from chainrule.train.config import Augment
 from chainrule.train.scores.detection import detection
@@ -69,6 +70,19 @@ def test_scores_are_those_of_images_whose_classes_the_run_knows(run: Run, photos
 def test_images_of_pillow_and_arrays_are_taken_too(run: Run, photos: Path) -> None:
     found = run.predict([Image.open(photos / "a.png"), np.zeros((64, 64, 3), np.uint8)])
     assert found.names == ("0",) * MOST + ("1",) * MOST
+
+
+def test_other_images_with_boxes_are_scored_as_a_whole(run: Run, photos: Path, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes((photos / name).read_bytes())
+    (tmp_path / "boxes.csv").write_text(
+        "file,x0,y0,x1,y1,class\na.png,0,0,128,64,star\nb.png,4,4,8,8,circle\n"
+    )
+    other = load_other(tmp_path, run.preparation)
+    assert other.test.arrays["x"].shape == (2, 64, 64, 3)
+    assert other.test.arrays["y"][0, 0].tolist() == [0, 16, 64, 48, 3]
+    assert other.test.arrays["y"][1, 0].tolist() == [8, 8, 16, 16, 0]
+    assert {"map50", "ap50.star", "ap50.circle"} <= scores.score(run.model, other).keys()
 
 
 def test_perfect_detections_score_one_and_classes_without_objects_are_left_out() -> None:
