@@ -183,3 +183,42 @@ def test_tokens_of_a_text_add_up_to_the_log_probability_of_the_last(folder: Path
     assert len(numbers["values"]) == len(numbers["tokens"]) - 1
     np.testing.assert_allclose(numbers["base"] + sum(numbers["values"]), numbers["outputs"], atol=1e-4)
     assert next(p for p in found.pictures if p.name == "text").signed
+
+
+@pytest.mark.slow
+def test_words_of_a_text_add_up_to_its_class(folder: Path) -> None:
+    entry = models.entry("reader")
+    texts = data.load("plays")
+    run = fit(
+        models.build("reader", texts, **entry.toy),
+        texts,
+        run=folder / "reader",
+        steps=3,
+        batch=4,
+        save_every=3,
+    )
+    name = run.schema.classes[0]
+    found = probes.examine("shap", run, text="to be or not", out=f"logit:{name}")
+    assert found.numbers["tokens"] == ["to ", "be ", "or ", "not"]
+    total = found.numbers["base"] + sum(found.numbers["values"])
+    assert total == pytest.approx(found.numbers["outputs"], abs=1e-4)
+    assert found.numbers["output"] == f"logit of {name}"
+    with pytest.raises(ArgumentError, match="one at a time"):
+        probes.examine("shap", run, rows="0:2")
+    small = {"background": 4, "samples": 8, "fits": 2, "nodes": 8, "stages": 1}
+    slopes = probes.examine("attributions", run, text="to be", out=f"logit:{name}", **small)
+    assert slopes.numbers["output"] == f"logit of {name}"
+    assert slopes.numbers["names"][-6:] == ["t", "o", " ", "b", "e", "[end]"]
+
+
+def test_a_gap_is_explained_by_the_tokens_around_it(folder: Path) -> None:
+    entry = models.entry("bert")
+    texts = data.load(entry.toy_data)
+    run = fit(
+        models.build("bert", texts, **entry.toy), texts, run=folder / "bert", steps=3, batch=4, save_every=3
+    )
+    found = probes.examine("shap", run, text="to [MASK]e", budget=64)
+    assert found.numbers["tokens"][3] == "[MASK]"
+    assert found.numbers["values"][3] == pytest.approx(0, abs=1e-6)
+    total = found.numbers["base"] + sum(found.numbers["values"])
+    assert total == pytest.approx(found.numbers["outputs"], abs=1e-4)

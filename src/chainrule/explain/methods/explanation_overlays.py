@@ -18,7 +18,9 @@ RAISES, LOWERS = np.array(to_rgb(LIGHT["1"])), np.array(to_rgb(LIGHT["2"]))
 """Colours of what raises an output, and of what lowers it."""
 
 
-def text_highlight(found: Explanation, pieces: Sequence[str], *, title: str = "") -> Passage:
+def text_highlight(
+    found: Explanation, pieces: Sequence[str], *, title: str = "", unit: str = "nats"
+) -> Passage:
     """A text whose pieces are coloured by their values; pieces beyond the values are not."""
     values = matrix(single(found))[0]
     padded = np.concatenate([values, np.full(max(len(pieces) - len(values), 0), np.nan)])[: len(pieces)]
@@ -27,7 +29,7 @@ def text_highlight(found: Explanation, pieces: Sequence[str], *, title: str = ""
         title or f"What each token adds to {found.output}",
         list(pieces),
         padded,
-        unit="nats",
+        unit=unit,
         signed=True,
         footnote=footnote(found),
     )

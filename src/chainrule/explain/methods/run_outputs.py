@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Num
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError, suggest
@@ -148,8 +149,8 @@ class RunOutput(eqx.Module):
     """Numbers of one kind of a trained model, for examples in raw units: (batch, ...) to (batch, outputs)."""
 
     model: Any
-    shift: Float[Array, "1 *shape"]
-    factor: Float[Array, "1 *shape"]
+    shift: Num[Array, "1 *shape"]
+    factor: Num[Array, "1 *shape"]
     out_shift: Float[Array, "1 outputs"]
     out_factor: Float[Array, "1 outputs"]
     read: Read = eqx.field(static=True)
@@ -245,10 +246,13 @@ def output_function(run: Run, data: Data, kind: str = "") -> RunOutput:
         out_shift = out_shift + run.scaling.log_volume(schema.dimensions)
     shown = tuple("" if name == "value" and len(names) == 1 else name for name in names)
     wide = jnp.result_type(float)
-    shift, factor = (
-        jnp.asarray(np.broadcast_to(part, schema.shape)[None], wide)
-        for part in (run.scaling.shift, run.scaling.factor)
-    )
+    if kinds.of(schema).has_tokens:  # numbers of tokens have no units
+        shift, factor = jnp.zeros((1, 1), jnp.int32), jnp.ones((1, 1), jnp.int32)
+    else:
+        shift, factor = (
+            jnp.asarray(np.broadcast_to(part, schema.shape)[None], wide)
+            for part in (run.scaling.shift, run.scaling.factor)
+        )
     bound = word == "log-likelihood" and not isinstance(run.model, HasLogProb)
     title = "bound of the log-likelihood" if bound else word
     return RunOutput(

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core import random
-from chainrule.core.errors import CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
@@ -31,14 +31,14 @@ from chainrule.explain.methods.gradients.side_by_side import (
     side_by_side,
 )
 from chainrule.explain.methods.input_groups import groups_of
-from chainrule.explain.methods.prompts import tokens_of
+from chainrule.explain.methods.prompts import check_length, tokens_of
 from chainrule.explain.methods.quality.agreement import agreement
 from chainrule.explain.methods.quality.randomisation import shuffled_from_the_top
 from chainrule.explain.methods.quality.stability import stability
 from chainrule.explain.methods.run_outputs import asked_output, numbers_of, output_function
-from chainrule.explain.methods.token_functions import next_token
+from chainrule.explain.methods.token_functions import next_token, reads_by_body, text_outputs
 from chainrule.explain.protocol import Outcome, Probe, Settings
-from chainrule.models.protocol import HasSurprisal, HasTokenStream, Model
+from chainrule.models.protocol import HasTokenStream, Model
 from chainrule.train import Run
 
 CHECKED = ("saliency", "integrated gradients")
@@ -56,7 +56,7 @@ class AttributionsSettings(Settings):
         "",
         description="the number to explain: logit:cat, value, log-likelihood, a token; empty: the largest of each row",
     )
-    text: str = Field("", description="language models: the text to read; a held-out passage if not given")
+    text: str = Field("", description="models of texts: the text to read; a held-out one if not given")
     background: int = Field(100, ge=2, description="training rows that say what is usual")
     samples: int = Field(
         256, ge=8, description="samples of expected gradients, and neighbours of each fit of LIME"
@@ -147,28 +147,54 @@ def _of_rows(run: Run, data: Data, settings: AttributionsSettings) -> _Asked:
 
 
 def _of_text(run: Run, data: Data, settings: AttributionsSettings) -> _Asked:
-    model: Any = run.model  # reads tokens from left to right, see `_applies`
-    window = data.schema.shape[0] - 1
-    split = data.val if len(data.val) else data.train
-    size = min(window, TOKENS)
-    tokens = (
-        tokens_of(data.schema, settings.text, most=window)
-        if settings.text
-        else np.asarray(split.batch(np.arange(1)).x)[0, :size]
+    model: Any = run.model  # of tokens, see `_applies`
+    schema = data.schema
+    end, others = (
+        len(schema.tokens),
+        np.asarray(data.train.batch(np.arange(min(settings.background, len(data.train)))).x),
     )
-    f = next_token(model, tokens)
-    others = np.asarray(data.train.batch(np.arange(min(settings.background, len(data.train)))).x)
-    background = f.vectors_of(others[:, : len(tokens)])
-    x = f.vectors_of(tokens[None])
+    f: Any
+    if isinstance(model, HasTokenStream):
+        posed = model.posed(settings.text or _held_out(data, settings)[:TOKENS])
+        tokens = np.asarray(posed.inputs[0])
+        check_length(tokens, most=schema.shape[0] - 1)
+        f = next_token(model, tokens, posed.position)
+        pieces = ["[MASK]" if token >= end else _piece(schema, token) for token in tokens.tolist()]
+    else:
+        text = settings.text
+        tokens = tokens_of(schema, text, most=schema.shape[0] - 1) if text else _held_out(data, settings)
+        pieces = [_piece(schema, token) for token in tokens.tolist()] + ["[end]"]
+        tokens = np.append(tokens, end).astype(np.int32)
+        f = text_outputs(model, tokens)
+    x, background = f.vectors_of(tokens[None]), f.vectors_of(others[:, : len(tokens)])
+    pieces = ["[begin]"] * (x.shape[1] - len(pieces)) + pieces
     scores = np.asarray(eqx.filter_jit(f)(jnp.asarray(x)))[0]
-    answer = answers.number_of(data.schema, settings.out, "out") if settings.out else int(scores.argmax())
-    membership = np.repeat(np.arange(len(tokens))[:, None], x.shape[2], axis=1)
+    if isinstance(model, HasTokenStream):
+        answer = answers.number_of(schema, settings.out, "out") if settings.out else int(scores.argmax())
+        label = f"log-probability of {answers.name_of(schema, answer)!r}"
+    else:
+        asked = asked_output(run, data, settings.out or "logit", tokens[None])
+        if asked.function.kind != "logit":
+            raise ArgumentError(
+                f"out={settings.out}: texts are explained by logits", remedy="use out=logit:CLASS"
+            )
+        answer, label = asked.output, asked.name
+    membership = np.repeat(np.arange(x.shape[1])[:, None], x.shape[2], axis=1)
     task = AttributionTask(
         f, x, background, np.array([answer]), membership, settings.samples, settings.nodes, settings.seed
     )
-    pieces = [repr(piece)[1:-1] for piece in tokenizers.of(data.schema).pieces(tokens)]
-    label = f"log-probability of {answers.name_of(data.schema, answer)!r}"
     return _Asked(task, pieces, label, [label], False, True)
+
+
+def _held_out(data: Data, settings: AttributionsSettings) -> np.ndarray:
+    """The first held-out text of those that are asked for, without marks after its end."""
+    split = data.val if len(data.val) else data.train
+    found = np.asarray(split.batch(chosen_rows(settings.rows, len(split))[:1]).x)[0].astype(np.int32)
+    return found[found < len(data.schema.tokens)]
+
+
+def _piece(schema: Schema, token: int) -> str:
+    return repr(tokenizers.of(schema).pieces(np.array([token]))[0])[1:-1]
 
 
 def _without_learning(
@@ -251,13 +277,15 @@ def _numbers(
 
 def _applies(model: Model, schema: Schema) -> bool:
     if kinds.of(schema).has_tokens:
-        return isinstance(model, HasTokenStream) and isinstance(model, HasSurprisal)
+        return isinstance(model, HasTokenStream) or (
+            reads_by_body(model) and "logit" in numbers_of(model, schema)
+        )
     return bool(numbers_of(model, schema))
 
 
 probe = Probe(
     "Gradient attributions and LIME side by side, with residuals, agreement, deletion curves and lost weights.",
-    "a model that predicts or knows a likelihood, or a language model",
+    "a model that predicts or knows a likelihood, or one of texts",
     _applies,
     examine,
     AttributionsSettings,

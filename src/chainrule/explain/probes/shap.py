@@ -29,7 +29,7 @@ from chainrule.explain.methods.shapley.maskers.images import blurred, mean_colou
 from chainrule.explain.methods.superpixels import superpixels
 from chainrule.explain.methods.token_values import reads_tokens, token_values
 from chainrule.explain.protocol import Count, Outcome, Positive, Probe, Settings
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import HasSurprisal, Model
 from chainrule.train import Run
 
 _ROWS, _FEW_ROWS = "0:64", "0:3"
@@ -41,13 +41,18 @@ _OF_IMAGES = {"blur": blurred, "mean-colour": mean_coloured}
 class ShapSettings(Settings):
     """What is explained, beside what, and how closely."""
 
-    rows: str = Field("", description="held-out rows, as in 0:64 or 3,5; none: 64 rows of a table, 3 images")
+    rows: str = Field(
+        "", description="held-out rows, as in 0:64 or 3,5; none: 64 rows of a table, 3 images, one text"
+    )
     out: str = Field(
         "", description="the number that is explained, as in logit:cat, variance or log-likelihood"
     )
-    text: str = Field("", description="language models: a text of your own, whose last token is explained")
+    text: str = Field(
+        "",
+        description="models of texts: one of your own, whose class, last token or first [MASK] is explained",
+    )
     tokens: int = Field(
-        16, ge=2, le=1024, description="language models: tokens of a held-out text, without one"
+        16, ge=2, le=1024, description="models that predict tokens: how many of a held-out text, without one"
     )
     method: Literal["auto", "exact", "permutation", "kernel"] = Field(
         "auto", description="how values are found"
@@ -86,7 +91,7 @@ def _check_suited(schema: Schema, settings: ShapSettings) -> None:
     """Refuse settings that say nothing about such examples, rather than leave them out silently."""
     kind = kinds.of(schema)
     idle = ["superpixels"] if not kind.spatial else []
-    idle += ["out", "absent", "feature", "order"] if kind.has_tokens else []
+    idle += ["absent", "feature", "order"] if kind.has_tokens else ["text"]
     for name in idle:
         if getattr(settings, name) != ShapSettings.model_fields[name].default:
             raise ArgumentError(f"{name}: it says nothing about {kind.noun}", remedy=f"leave {name} out")
@@ -274,11 +279,17 @@ def _table(made: _Explained, shown: int) -> Table:
 
 
 def _of_text(run: Run, data: Data, settings: ShapSettings) -> Outcome:
-    """What each token of a text adds to the log-probability of the last one."""
-    found, pieces = token_values(
+    """What each token, or word, of a text adds to what is predicted."""
+    if settings.out and isinstance(run.model, HasSurprisal):
+        raise ArgumentError(
+            f"out={settings.out}: the last token of a text is what is explained", remedy="end text= in it"
+        )
+    made = token_values(
         run,
         data,
         settings.text,
+        row=settings.rows,
+        out=settings.out,
         tokens=settings.tokens,
         background=settings.background or _SMALL_BACKGROUND,
         method=settings.method,
@@ -286,32 +297,38 @@ def _of_text(run: Run, data: Data, settings: ShapSettings) -> Outcome:
         tol=settings.tol,
         seed=settings.seed,
     )
+    found, part, unit = made.found, made.part, made.unit
     values = found.values.ravel()
     best, worst = int(values.argmax()), int(values.argmin())
     listed: list[tuple[int, str, float]] = [
-        (i + 1, repr(pieces[i])[1:-1], float(value)) for i, value in enumerate(values)
+        (i + 1, repr(made.pieces[i])[1:-1], float(value)) for i, value in enumerate(values)
     ]
+    measured = f" {unit}" if unit else ""
+    label = f"{found.output}, {unit}" if unit else found.output
     drawn: list[Picture] = [
-        overlays.text_highlight(found, pieces),
+        overlays.text_highlight(
+            found, made.pieces, title=f"What each {part} adds to {found.output}", unit=unit
+        ),
         pictures.waterfall(
             found,
             names=[f"{i}: {text.replace(' ', '·')}" for i, text, _ in listed],
             shown=settings.shown,
-            label=f"{found.output}, nats",
+            label=label,
         ),
     ]
     return Outcome(
         [
-            f"The {found.output} is {number(float(found.outputs))} nats, {number(float(found.base))} without any of "
-            f"the {len(values)} tokens before it.",
-            f"Token {best + 1}, {listed[best][1]!r}, raises it most ({number(float(values[best]), 3)} nats), token "
-            f"{worst + 1}, {listed[worst][1]!r}, least ({number(float(values[worst]), 3)} nats).",
+            f"The {found.output} is {number(float(found.outputs))}{measured}, {number(float(found.base))} without any "
+            f"of the {len(values)} {part}s.",
+            f"{part.capitalize()} {best + 1}, {listed[best][1]!r}, raises it most ({number(float(values[best]), 3)}), "
+            f"{part} {worst + 1}, {listed[worst][1]!r}, least ({number(float(values[worst]), 3)}).",
             f"{found.method}; absent: {found.kind}; {found.evaluations:,} evaluations of the model.",
         ],
         drawn,
-        Table("shap-tokens", found.output, ["position", "token", "value, nats"], listed),
+        Table("shap-tokens", found.output, ["position", part, f"value{f', {unit}' if unit else ''}"], listed),
         {
-            "tokens": list(pieces),
+            "output": found.output,
+            "tokens": list(made.pieces),
             "values": values.tolist(),
             "base": float(found.base),
             "outputs": float(found.outputs),
@@ -327,7 +344,7 @@ def _applies(model: Model, schema: Schema) -> bool:
 
 probe = Probe(
     "Shapley values: what each feature, patch or token adds to an output, with error bars; every picture of them.",
-    "a model that predicts, knows the likelihood of an example, or predicts text token by token",
+    "a model that predicts, knows the likelihood of an example, or predicts tokens of texts",
     _applies,
     examine,
     ShapSettings,

@@ -49,7 +49,7 @@ def shuffled_from_the_top(
     mixed = _mixed([leaf for _, leaf in pairs], key)
     stops = range(len(order) - 1, -1, -1)
     if most is not None and most < len(order):
-        stops = sorted({round(i) for i in np.linspace(len(order) - 1, 0, most)}, reverse=True)  # type: ignore[assignment]
+        stops = sorted({round(i) for i in np.linspace(0, len(order) - 1, most)}, reverse=True)  # type: ignore[assignment]
     for stop in stops:
         gone = set(owners) - set(order[:stop])  # weights outside of all modules go with the first stage
         leaves = [
