@@ -23,6 +23,8 @@ _MARGIN = 0.08
 _BEGUN = 0.5
 """Share of a run after which domains that are told apart are worth an alarm."""
 _APART = 0.95
+_KEPT = 0.9
+"""Share of the best accuracy in the first domain below which its classes count as lost."""
 _FEWEST = 10
 """Lines of a history before anything is said of it."""
 
@@ -110,7 +112,11 @@ def _curve(history: Mapping[str, np.ndarray], name: str) -> tuple[np.ndarray, np
 
 
 def alarms(history: Mapping[str, np.ndarray]) -> list[Alarm]:
-    """Domains that are told apart as if nothing aligned them."""
+    """Domains that are told apart as if nothing aligned them, and classes that are lost while domains are aligned."""
+    return [*_apart(history), *_lost(history)]
+
+
+def _apart(history: Mapping[str, np.ndarray]) -> list[Alarm]:
     accuracy, strength = _curve(history, "domain_accuracy"), _curve(history, "strength")
     if accuracy is None or strength is None or len(accuracy[0]) < _FEWEST:
         return []
@@ -122,6 +128,21 @@ def alarms(history: Mapping[str, np.ndarray]) -> list[Alarm]:
         "a smaller discriminator, a lower optimizer.lr"
     )
     return [Alarm("domains apart", int(accuracy[0][-1]), text)]
+
+
+def _lost(history: Mapping[str, np.ndarray]) -> list[Alarm]:
+    accuracy = _curve(history, "accuracy")
+    if accuracy is None or len(accuracy[0]) < 2 * _FEWEST:
+        return []
+    means = np.convolve(accuracy[1], np.full(_FEWEST, 1 / _FEWEST), "valid")
+    if means[-1] > _KEPT * means.max():
+        return []
+    text = (
+        f"classes of the first domain are right in {means[-1]:.0%} of the cases, after {means.max():.0%} before: "
+        "features are made alike at the expense of the classes; what helps: a smaller strength, fewer steps, a lower "
+        "optimizer.lr"
+    )
+    return [Alarm("classes lost", int(accuracy[0][-1]), text)]
 
 
 def beside(model: CanAdapt, data: Data) -> list[Picture]:

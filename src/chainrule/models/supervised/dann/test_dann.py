@@ -14,6 +14,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Schema
 from chainrule.data.batches import Domains
 from chainrule.models.protocol import parts_of
+from chainrule.models.supervised.dann import pictures
 from chainrule.models.supervised.dann.model import DANN, mmd
 from chainrule.train.config import LearningRateSchedule
 from chainrule.train.schedules import schedule
@@ -197,3 +198,14 @@ def test_the_window_of_the_film_is_never_trained() -> None:
     (part,) = parts_of(model)
     moved = dict(tree.named_leaves(jax.tree.map(np.asarray, part.moved_by_rule(model))))
     assert [name for name, still in moved.items() if still] == ["window"]
+
+
+def test_classes_that_are_lost_while_domains_are_aligned_raise_an_alarm() -> None:
+    def history(late: float) -> dict[str, np.ndarray]:
+        accuracy = np.concatenate([np.full(20, 0.98), np.full(20, late)])
+        return {"split": np.full(40, "train"), "step": np.arange(40), "accuracy": accuracy}
+
+    assert pictures.alarms(history(0.97)) == []
+    (alarm,) = pictures.alarms(history(0.5))
+    assert alarm.name == "classes lost"
+    assert "smaller strength" in alarm.text
