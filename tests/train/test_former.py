@@ -157,6 +157,7 @@ def test_tables_of_earlier_runs_are_read_as_they_were() -> None:
     present = {**stored, "notation": "auto"}
     assert former.load_call(present) == present
     assert former.load_call({"size": None})["convert"] is False
+    assert "convert" not in former.load_call({"name_or_path": "shapes", "n": 30, "size": 64})
     every = [
         *readers._SUFFIXES.values(),
         readers.pairs.reader,
