@@ -189,7 +189,7 @@ def curves(game: AdversarialGame, history: History, found: Sequence[Alarm]) -> l
 
 
 def _beside_real(history: History, marks: Sequence[tuple[float, str]]) -> list[Lines | None]:
-    """How samples lie to held-out examples, each number beside that of real ones."""
+    """How samples lie to held-out examples, and how far these are from each other."""
     return [
         _several(
             history,
@@ -207,12 +207,12 @@ def _beside_real(history: History, marks: Sequence[tuple[float, str]]) -> list[L
             "coverage",
             "Held-out examples beside generated ones",
             "share",
-            {"coverage": "coverage", "precision": "precision", "coverage of real": "coverage_of_real"},
+            {"coverage": "coverage", "precision": "precision"},
             split="val",
             marks=marks,
             caption="Coverage: share of held-out examples with a generated one near. Precision: share of generated "
-            "ones near a held-out one. Near means nearer than all but a twentieth of the real examples. Of real: one "
-            "half of the held-out examples by the other. Coverage below one half in three evaluations raises an alarm.",
+            "ones near a held-out one. Near means nearer than all but a twentieth of the real examples. Coverage below "
+            "one half in three evaluations raises an alarm.",
         ),
     ]
 
