@@ -1,5 +1,6 @@
 """Augmented images: what training makes of some of its examples, as a sheet to look at."""
 
+from collections.abc import Sequence
 from typing import final
 
 import jax
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
-from chainrule.core.pictures import Images
+from chainrule.core.pictures import Images, Mark
 from chainrule.data import kinds, targets
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
@@ -52,7 +53,8 @@ def examine(run: Run, data: Data, settings: AugmentationSettings) -> Outcome:
     change = np.abs(images[1:] - images[:1]).mean(axis=(2, 3, 4))
     said = ", ".join(f"{name}={_short(value)}" for name, value in _different(chosen).items())
     labels = _labels(data.schema, batch.y, changed, settings.copies) if given else []
-    pixels, marks = images.swapaxes(0, 1).reshape(-1, *x.shape[1:]).clip(0, 1), ()
+    pixels = images.swapaxes(0, 1).reshape(-1, *x.shape[1:]).clip(0, 1)
+    marks: Sequence[Sequence[Mark]] = ()
     if target.has_boxes or target.has_mask:
         every = np.concatenate([np.asarray(y)[None], np.asarray(changed.y)]).swapaxes(0, 1)
         pixels, marks = target.marked(data.schema, pixels, every.reshape(-1, *every.shape[2:]))
