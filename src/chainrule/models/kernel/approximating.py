@@ -13,7 +13,16 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError
 from chainrule.data.dataset import Data
 from chainrule.kernels.approximation import Approximate
-from chainrule.models.kernel.settings import WITHOUT_SCALE, Degree, Kept, KernelName, counted, kept
+from chainrule.models.kernel.settings import (
+    WITHOUT_SCALE,
+    Degree,
+    Kept,
+    KernelName,
+    Scale,
+    counted,
+    kept,
+    refuse_unread,
+)
 from chainrule.models.protocol import Config
 
 USUAL = 1024
@@ -39,10 +48,18 @@ class ApproximateConfig(Config, abc.ABC):
     """Settings of a machine that stands on a kernel of examples that are kept, or on features."""
 
     kernel: KernelName = "rbf"
+    scale: Scale = "auto"
     degree: Degree = 3
     approximate: Approximation = "none"
     features: FeatureCount = "auto"
     points: Kept = "auto"
+
+
+def check_kernel(config: ApproximateConfig) -> None:
+    """Refuse settings that the kernel does not have."""
+    named = f"kernel={config.kernel} has"
+    refuse_unread(config, "scale", config.kernel not in WITHOUT_SCALE, f"{named} no scale")
+    refuse_unread(config, "degree", config.kernel == "polynomial", f"{named} no degree")
 
 
 def sized(config: ApproximateConfig, data: Data, most: int) -> dict[str, int]:
@@ -95,4 +112,4 @@ def _fourier(config: ApproximateConfig, there: int) -> int:
     return int(wanted)
 
 
-__all__ = ["USUAL", "ApproximateConfig", "feature_count", "sized"]
+__all__ = ["USUAL", "ApproximateConfig", "check_kernel", "feature_count", "sized"]

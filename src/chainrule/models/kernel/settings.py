@@ -14,6 +14,7 @@ from scipy.spatial.distance import pdist
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data.dataset import Data
 from chainrule.kernels import RBF, Kernel, Linear, Matern, Polynomial, RationalQuadratic
+from chainrule.models.protocol import Config
 
 KernelName = Annotated[
     Literal["rbf", "matern12", "matern32", "matern52", "rational-quadratic", "linear", "polynomial"],
@@ -95,6 +96,13 @@ def kept(points: int | Literal["auto"], data: Data, most: int) -> int:
     return points
 
 
+def refuse_unread(config: Config, name: str, read: bool, why: str) -> None:
+    """Refuse a setting other than the usual one where nothing would read it."""
+    given = getattr(config, name)
+    if not read and given != type(config).model_fields[name].default:
+        raise ArgumentError(f"{name}={given}: {why}", remedy=f"leave {name} out")
+
+
 def refuse_weights(name: str, data: Data) -> None:
     """Refuse weights of examples where a model has no use for them."""
     if "weight" in data.train.arrays:
@@ -113,6 +121,7 @@ __all__ = [
     "kept",
     "kernel_of",
     "median_distance",
+    "refuse_unread",
     "refuse_weights",
     "rows",
 ]

@@ -34,7 +34,7 @@ from chainrule.kernels.regression import FittedRidge, KernelRidge
 from chainrule.kernels.wide import Wide, doubled
 from chainrule.models.kernel import keeping
 from chainrule.models.kernel import wide_pictures as pictures
-from chainrule.models.kernel.settings import Kept, kept, rows
+from chainrule.models.kernel.settings import Kept, kept, refuse_unread, rows
 from chainrule.models.protocol import (
     Config,
     HasLogits,
@@ -133,6 +133,10 @@ def measured(config: WideConfig, data: Data) -> Mapping[str, Any]:
             f"architecture=convolutional: {data.name} has examples of shape {data.schema.shape}, with no positions to "
             "slide a window over",
             remedy="use architecture=dense",
+        )
+    for name in ("window", "gather"):
+        refuse_unread(
+            config, name, config.architecture == "convolutional", "architecture=dense has no positions"
         )
     if config.ridge == 0:
         refuse_contradictions("ridge=0", rows(data.train.x), rows(data.train.y), "use ridge=auto")

@@ -15,13 +15,13 @@ from chainrule.data.schema import Schema
 from chainrule.kernels import Constant, Kernel, host
 from chainrule.kernels.data_checks import warn_of_columns
 from chainrule.kernels.gaussian_processes.stochastic import INDUCING
-from chainrule.models.kernel.approximating import ApproximateConfig, feature_count, sized
+from chainrule.models.kernel.approximating import ApproximateConfig, check_kernel, feature_count, sized
 from chainrule.models.kernel.settings import (
     WITHOUT_SCALE,
-    Scale,
     kept,
     kernel_of,
     median_distance,
+    refuse_unread,
     refuse_weights,
     rows,
 )
@@ -46,7 +46,6 @@ class GPConfig(ApproximateConfig):
         "conjugate gradients, which never store the matrix, for tens of thousands of them; sparse: values or classes "
         "by inducing inputs, trained by batches of any number of examples; auto: exact for values, sparse for classes",
     )
-    scale: Scale = "auto"
     ard: bool | Literal["auto"] = Field(
         "auto",
         description="a scale of its own for every column, which says how much it matters; auto: up to "
@@ -176,6 +175,9 @@ def _check_approximate(config: GPConfig, values: bool) -> None:
 def measured(config: GPConfig, data: Data) -> Mapping[str, Any]:
     """The scale at which learning begins and the number of kept examples; warns of columns that teach badly."""
     refuse_weights("gp", data)
+    check_kernel(config)
+    for name in ("objective", "restarts"):
+        refuse_unread(config, name, config.learn, "with learn=false nothing is searched for")
     own = has_scales(config, data.schema.dimensions)
     warn_of_columns("gp", rows(data.train.x), scales=2 if own else 1, columns=data.schema.columns)
     if config.approximate != "none":
@@ -183,7 +185,7 @@ def measured(config: GPConfig, data: Data) -> Mapping[str, Any]:
     else:
         feature_count(config, data)
         found = _inducing(config, data) if config.method == "sparse" else _points(config, data)
-    if config.scale == "auto":
+    if config.scale == "auto" and config.kernel not in WITHOUT_SCALE:
         found["scale"] = float(f"{median_distance(data):.6g}")
     return found
 

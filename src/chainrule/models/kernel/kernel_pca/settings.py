@@ -9,13 +9,14 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError
 from chainrule.data.dataset import Data
 from chainrule.kernels import Kernel
-from chainrule.models.kernel.approximating import ApproximateConfig, feature_count
+from chainrule.models.kernel.approximating import ApproximateConfig, check_kernel, feature_count
 from chainrule.models.kernel.settings import (
-    Scale,
+    WITHOUT_SCALE,
     counted,
     kept,
     kernel_of,
     median_distance,
+    refuse_unread,
     refuse_weights,
 )
 
@@ -28,7 +29,6 @@ class KernelPCAConfig(ApproximateConfig):
     """Settings of kernel PCA."""
 
     latent: int = Field(16, ge=1, description="axes that are kept, fewer than kept examples")
-    scale: Scale = "auto"
     decoder: Literal["ridge", "gradient"] = Field(
         "ridge",
         description="examples of codes: by a regression from codes to training examples, or by descent to the example "
@@ -45,6 +45,10 @@ def kernel_from(config: KernelPCAConfig) -> Kernel:
 def measured(config: KernelPCAConfig, data: Data) -> Mapping[str, Any]:
     """The scale and the number of kept examples; more axes than these have are refused."""
     refuse_weights("kernel-pca", data)
+    check_kernel(config)
+    refuse_unread(
+        config, "decoding_steps", config.decoder == "gradient", f"decoder={config.decoder} has no descent"
+    )
     points, features = kept(config.points, data, MOST), feature_count(config, data)
     # Features less their mean have no more axes than examples, and those of inner products few of their own.
     size = data.schema.dimensions
@@ -56,8 +60,10 @@ def measured(config: KernelPCAConfig, data: Data) -> Mapping[str, Any]:
             f"latent={config.latent}: the features of {seen} examples vary along {axes} axes",
             remedy=f"use latent={axes} or less" if axes else "use more training examples",
         )
-    scale = median_distance(data) if config.scale == "auto" else config.scale
-    return {**features, "points": points, "scale": float(f"{scale:.6g}")}
+    found = {**features, "points": points}
+    if config.scale == "auto" and config.kernel not in WITHOUT_SCALE:
+        return {**found, "scale": float(f"{median_distance(data):.6g}")}
+    return found
 
 
 __all__ = ["MOST", "KernelPCAConfig", "kernel_from", "measured"]

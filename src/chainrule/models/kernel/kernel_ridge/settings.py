@@ -14,7 +14,7 @@ from chainrule.data.schema import Schema
 from chainrule.kernels import Kernel
 from chainrule.kernels.regression import Searched, search_ridge
 from chainrule.models.kernel import keeping
-from chainrule.models.kernel.approximating import ApproximateConfig, sized
+from chainrule.models.kernel.approximating import ApproximateConfig, check_kernel, sized
 from chainrule.models.kernel.settings import (
     WITHOUT_SCALE,
     kernel_of,
@@ -72,11 +72,13 @@ def largest_good(tried: Searched) -> float:
 
 def measured(config: KernelRidgeConfig, data: Data) -> Mapping[str, Any]:
     """How many examples or features there are; where not given, scale and ridge of the least leave-one-out error."""
+    check_kernel(config)
     found: dict[str, Any] = {**sized(config, data, MOST)}
-    free = config.scale == "auto" and config.kernel not in WITHOUT_SCALE
+    scaled = config.kernel not in WITHOUT_SCALE
+    free = config.scale == "auto" and scaled
     median = median_distance(data) if config.scale == "auto" else config.scale
     if not free and config.ridge != "auto":
-        return found | {"scale": median}
+        return found
     some = keeping.spread(len(data.train), SEARCHED)
     batch: Batch = data.train.batch(some)
     x, y = rows(batch.x), regressed(data.schema, batch.y)
@@ -89,7 +91,9 @@ def measured(config: KernelRidgeConfig, data: Data) -> Mapping[str, Any]:
         )
         if tried.errors.min() < best:
             best = tried.errors.min()
-            found |= {"scale": scale, "ridge": float(f"{largest_good(tried):.6g}")}
+            found["ridge"] = float(f"{largest_good(tried):.6g}")
+            if scaled:
+                found["scale"] = scale
     return found
 
 

@@ -14,8 +14,8 @@ from chainrule.data.schema import Schema
 from chainrule.kernels import Kernel
 from chainrule.kernels.support_vectors.classification import check_nu
 from chainrule.kernels.support_vectors.inputs import usual_gamma
-from chainrule.models.kernel.approximating import ApproximateConfig, sized
-from chainrule.models.kernel.settings import kernel_of, rows
+from chainrule.models.kernel.approximating import ApproximateConfig, check_kernel, sized
+from chainrule.models.kernel.settings import WITHOUT_SCALE, kernel_of, refuse_unread, rows
 
 MOST = 20_000
 """Training examples that are kept unless told otherwise."""
@@ -68,11 +68,12 @@ def kernel_from(config: SVMConfig) -> Kernel:
 def measured(config: SVMConfig, data: Data) -> Mapping[str, Any]:
     """The scale and the number of kept examples; what cannot be learnt from these examples is refused."""
     target = targets.of(data.schema)
+    check_kernel(config)
     _check_settings(config, data.schema)
     if target.one_class:
         _check_classes(config, data)
     found: dict[str, Any] = {**sized(config, data, MOST)}
-    if config.scale == "auto":
+    if config.scale == "auto" and config.kernel not in WITHOUT_SCALE:
         gamma = usual_gamma("svm", rows(data.train.x))
         found["scale"] = float(f"{math.sqrt(1 / (2 * gamma)):.6g}")
     return found
@@ -85,6 +86,12 @@ def _check_settings(config: SVMConfig, schema: Schema) -> None:
             f"class_weights={config.class_weights}: these data have no classes",
             remedy="leave class_weights out",
         )
+    refuse_unread(
+        config, "epsilon", target.has_values, "a tube is put around values, and these data have none"
+    )
+    refuse_unread(
+        config, "C", target.one_class or target.has_values, "nu decides how many examples are outside"
+    )
     if config.nu is None:
         return
     if target.has_values:
