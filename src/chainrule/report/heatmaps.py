@@ -65,7 +65,8 @@ def heatmap(picture: Heatmap, title: bool) -> Figure:
     axes.set_ylim(rows, 0)
     axes.set_xlabel(plain(picture.x_label, 60))
     axes.set_ylabel(plain(picture.y_label, 60), rotation_mode="anchor")
-    _names(axes.xaxis, picture.columns, columns, room=width / (16 if picture.columns else 40), turned=turned)
+    room = width / (16 if picture.columns else 40)
+    _names(axes.xaxis, picture.columns, columns, room, turned=turned, joined=below > broad and not turned)
     _names(axes.yaxis, picture.rows, rows, room=height / (16 if picture.rows else 24))
     axes.spines[:].set_visible(False)
     if labels:
@@ -181,16 +182,18 @@ def pixels(tone: np.ndarray, density: np.ndarray) -> np.ndarray:
     return np.concatenate([colors, (0.04 + 0.96 * density)[..., None]], axis=-1)
 
 
-def _names(axis: Axis, names: Sequence[str], count: int, room: float, turned: bool = False) -> None:
+def _names(
+    axis: Axis, names: Sequence[str], count: int, room: float, *, turned: bool = False, joined: bool = False
+) -> None:
     """Row or column names in the middle of their cells, as many as there is room for.
 
-    Where that is not all, neighbours of the same name are named once, in their middle.
+    Where that is not all, or they are to be `joined`, neighbours of the same name are named once, in their middle.
     """
     axis.set_tick_params(length=0)
     every = next(n for n in _ROUND if n * room >= count)
     where = np.arange(count)[::every]
     runs = _runs(names)
-    if every > 1 and 0 < len(runs) <= room:
+    if (every > 1 or joined) and 0 < len(runs) <= room:
         axis.set_ticks(
             [0.5 * (run.start + run.stop) for run in runs], [plain(names[run.start], _NAME) for run in runs]
         )

@@ -64,7 +64,8 @@ def overfitting(found: Mapping[str, Metric]) -> str:
         return ""
     return (
         f"overfitting: the loss is {short_number(known)} on training examples and {short_number(loss)} on these. "
-        "What helps: more examples, augmentation, stopping.patience=5, a larger optimizer.decay, a smaller model"
+        "What helps: more examples, a smaller or smoother model; where gradients train it, augmentation, "
+        "stopping.patience=5, a larger optimizer.decay"
     )
 
 
