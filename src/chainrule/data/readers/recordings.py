@@ -21,7 +21,7 @@ from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.loading.walking import LINKS, files_of
 from chainrule.data.readers.images import divided
-from chainrule.data.readers.waveforms import SUFFIXES, Recording, read
+from chainrule.data.readers.waveforms import SUFFIXES, SoundRecording, read
 
 LENGTH = 2048
 """Samples of an example of plain sound."""
@@ -90,7 +90,7 @@ class _Gathered:
     problems: list[Problem] = field(default_factory=list)
     left: int = 0
 
-    def recordings(self, track: _Track) -> list[Recording] | None:
+    def recordings(self, track: _Track) -> list[SoundRecording] | None:
         """The sources of a track, as the options want them; none if one cannot be read."""
         found = []
         options = self.request.options
@@ -106,7 +106,7 @@ class _Gathered:
             found.append(self._wanted(one, where))
         return found
 
-    def _wanted(self, one: Recording, where: str) -> Recording:
+    def _wanted(self, one: SoundRecording, where: str) -> SoundRecording:
         rate, channels = self.request.options["rate"], self.request.options["channels"]
         if clipped := one.clipped:
             detail = f"{clipped:,} places where the sound stands at its limit"
@@ -206,8 +206,8 @@ def _common(folders: dict[Path, dict[str, Path]], files: int) -> list[str]:
 
 
 def _alike(
-    read: list[tuple[_Track, list[Recording]]], problems: list[Problem]
-) -> list[tuple[_Track, list[Recording]]]:
+    read: list[tuple[_Track, list[SoundRecording]]], problems: list[Problem]
+) -> list[tuple[_Track, list[SoundRecording]]]:
     """Tracks that have the rate and channels that most have; the others are named, with what would bring them in."""
     forms = Counter((one.rate, one.x.shape[1]) for _, found in read for one in found)
     if not forms:
@@ -237,7 +237,7 @@ def _spoken(channels: int) -> str:
 
 
 def _together(
-    request: ReadRequest, track: _Track, found: Sequence[Recording], problems: list[Problem]
+    request: ReadRequest, track: _Track, found: Sequence[SoundRecording], problems: list[Problem]
 ) -> Float[np.ndarray, "sources samples channels"] | None:
     """The sources of a track side by side; nothing where there is nothing to hear."""
     for (name, file), one in zip(track.files.items(), found, strict=True):

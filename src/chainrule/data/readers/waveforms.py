@@ -29,7 +29,7 @@ _LOUDEST = 1 - 2.0**-14
 
 @final
 @dataclass(frozen=True)
-class Recording:
+class SoundRecording:
     """Amplitudes, and how many there are in a second."""
 
     x: Float[np.ndarray, "samples channels"]
@@ -50,10 +50,10 @@ class Recording:
         before = np.concatenate([np.zeros((1, runs.shape[1]), bool), runs[:-1]]) if len(runs) else runs
         return int((runs & ~before).sum())
 
-    def at(self, rate: int) -> "Recording":
+    def at(self, rate: int) -> "SoundRecording":
         """The same sound with so many samples a second, by a polyphase filter.
 
-        >>> Recording(np.zeros((441, 1), np.float32), 44100).at(8000).x.shape
+        >>> SoundRecording(np.zeros((441, 1), np.float32), 44100).at(8000).x.shape
         (80, 1)
         """
         if rate == self.rate:
@@ -62,17 +62,17 @@ class Recording:
 
         common = math.gcd(rate, self.rate)
         moved = resample_poly(self.x, rate // common, self.rate // common, axis=0)
-        return Recording(np.clip(moved, -1, 1).astype(np.float32), rate)
+        return SoundRecording(np.clip(moved, -1, 1).astype(np.float32), rate)
 
-    def in_channels(self, channels: int) -> "Recording":
+    def in_channels(self, channels: int) -> "SoundRecording":
         """The same sound in one channel, the mean of all, or with one repeated."""
         if channels == self.x.shape[1]:
             return self
         mean = self.x.mean(axis=1, keepdims=True)
-        return Recording(np.repeat(mean, channels, axis=1).astype(np.float32), self.rate)
+        return SoundRecording(np.repeat(mean, channels, axis=1).astype(np.float32), self.rate)
 
 
-def read(path: Path, where: str, max_bytes: int, max_ratio: int) -> Recording:
+def read(path: Path, where: str, max_bytes: int, max_ratio: int) -> SoundRecording:
     """The recording in a file, or a refusal that says what is wrong with it."""
     data = bounded.read(path, where, max_bytes, max_ratio)
     if not data:
@@ -88,7 +88,7 @@ def read(path: Path, where: str, max_bytes: int, max_ratio: int) -> Recording:
     return found
 
 
-def _wav(data: bytes, where: str, max_bytes: int, max_ratio: int) -> Recording:
+def _wav(data: bytes, where: str, max_bytes: int, max_ratio: int) -> SoundRecording:
     del max_ratio  # nothing in a WAV file is compressed
     from scipy.io import wavfile
 
@@ -115,7 +115,7 @@ def _wav(data: bytes, where: str, max_bytes: int, max_ratio: int) -> Recording:
         raise Refused("not a WAV file", where, f"not a WAV file that can be read ({error})", again) from None
     if not 1 <= rate < 2**24 or x.ndim > 2 or x.nbytes > 8 * max_bytes:
         raise Refused("not a WAV file", where, f"{rate:,} samples a second in shape {x.shape}", again)
-    return Recording(_amplitudes(x if x.ndim == 2 else x[:, None]), int(rate))
+    return SoundRecording(_amplitudes(x if x.ndim == 2 else x[:, None]), int(rate))
 
 
 def _amplitudes(x: np.ndarray) -> Float[np.ndarray, "samples channels"]:
@@ -127,7 +127,7 @@ def _amplitudes(x: np.ndarray) -> Float[np.ndarray, "samples channels"]:
     return (x.astype(np.float64) / 2.0 ** (8 * x.dtype.itemsize - 1)).astype(np.float32)
 
 
-def _flac(data: bytes, where: str, max_bytes: int, max_ratio: int) -> Recording:
+def _flac(data: bytes, where: str, max_bytes: int, max_ratio: int) -> SoundRecording:
     try:
         import soundfile
     except ImportError:
@@ -155,7 +155,7 @@ def _flac(data: bytes, where: str, max_bytes: int, max_ratio: int) -> Recording:
         raise Refused(
             "truncated", where, f"declares {declared:,} samples, holds {len(x):,}", "fetch it again"
         )
-    return Recording(x, rate)
+    return SoundRecording(x, rate)
 
 
-__all__ = ["SUFFIXES", "Recording", "read"]
+__all__ = ["SUFFIXES", "SoundRecording", "read"]

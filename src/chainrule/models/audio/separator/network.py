@@ -21,7 +21,7 @@ Map = Float[Array, "batch _ _ _"]
 
 
 @final
-class Block(eqx.Module):
+class MaskBlock(eqx.Module):
     """A convolution, down or up, perhaps gated; then norm, activation and dropout."""
 
     conv: Conv | ConvTranspose
@@ -77,21 +77,21 @@ def convolution(
 
 
 @final
-class Node(eqx.Module):
+class NestedNode(eqx.Module):
     """A nested node: what came up from below, beside all earlier nodes of its own level."""
 
-    up: Block
-    join: Block
+    up: MaskBlock
+    join: MaskBlock
 
 
 @final
 class MaskUNet(eqx.Module):
     """From (batch, bins, frames, inputs) to (batch, bins, frames, outputs), numbers that masks are made of."""
 
-    down: tuple[Block, ...]
-    plain: tuple[Block, ...]
+    down: tuple[MaskBlock, ...]
+    plain: tuple[MaskBlock, ...]
     """Decoder without nesting, from the lowest level up, but for the last step."""
-    nodes: tuple[tuple[Node, ...], ...]
+    nodes: tuple[tuple[NestedNode, ...], ...]
     """Nested decoder: for each level, the nodes from left to right."""
     heads: tuple[Conv | ConvTranspose, ...]
     """What gives the outputs: one, or one for each nested node of level 0."""
@@ -114,10 +114,10 @@ class MaskUNet(eqx.Module):
         widths = [width * 2**level for level in range(depth)]
         shared = {"kernel": kernel, "gated": gated, "normalization": normalization}
 
-        def block(inputs: int, outputs: int, *, stride: int = 2, up: bool, drop: float = 0.0) -> Block:
+        def block(inputs: int, outputs: int, *, stride: int = 2, up: bool, drop: float = 0.0) -> MaskBlock:
             slope = 0.0 if up else 0.2
             own = {**shared, "stride": stride, "up": up, "dropout": drop, "slope": slope}
-            return Block(inputs, outputs, **own, key=next(keys))  # type: ignore[arg-type]  # names of its settings
+            return MaskBlock(inputs, outputs, **own, key=next(keys))  # type: ignore[arg-type]  # names of its settings
 
         self.down = tuple(
             block(before, after, up=False) for before, after in zip([inputs, *widths], widths, strict=False)
@@ -143,7 +143,7 @@ class MaskUNet(eqx.Module):
                 drop = dropout if number == depth - level and level >= depth - 3 else 0.0
                 up = block(below, made[level], up=True)
                 join = block(beside + made[level], made[level], stride=1, up=False, drop=drop)
-                row.append(Node(up, join))
+                row.append(NestedNode(up, join))
             nodes.append(tuple(row))
         self.nodes = tuple(nodes)
         self.heads = tuple(
@@ -172,7 +172,7 @@ class MaskUNet(eqx.Module):
             lambda net: (net.down, net.plain, net.nodes), self, (tuple(down), plain, nodes)
         )
 
-    def _plain(self, features: list[Map], keys: object) -> tuple[list[Map], tuple[Block, ...], tuple[()]]:
+    def _plain(self, features: list[Map], keys: object) -> tuple[list[Map], tuple[MaskBlock, ...], tuple[()]]:
         h, moved = features[-1], []
         for step, block in enumerate(self.plain):
             h, after = block(h, next(keys))  # type: ignore[call-overload]  # an iterator of keys
@@ -182,17 +182,17 @@ class MaskUNet(eqx.Module):
 
     def _nested(
         self, features: list[Map], keys: object
-    ) -> tuple[list[Map], tuple[Block, ...], tuple[tuple[Node, ...], ...]]:
+    ) -> tuple[list[Map], tuple[MaskBlock, ...], tuple[tuple[NestedNode, ...], ...]]:
         grid = [[h] for h in features]
-        moved: list[list[Node]] = [[] for _ in self.nodes]
+        moved: list[list[NestedNode]] = [[] for _ in self.nodes]
         for number in range(1, self.depth + 1):
             for level in range(self.depth - number + 1):
                 node = self.nodes[level][number - 1]
                 risen, up = node.up(grid[level + 1][number - 1], next(keys))  # type: ignore[call-overload]
                 h, join = node.join(jnp.concatenate([*grid[level], risen], axis=-1), next(keys))  # type: ignore[call-overload]
                 grid[level].append(h)
-                moved[level].append(Node(up, join))
+                moved[level].append(NestedNode(up, join))
         return grid[0][1:], (), tuple(tuple(row) for row in moved)
 
 
-__all__ = ["Block", "MaskUNet", "Node", "convolution"]
+__all__ = ["MaskBlock", "MaskUNet", "NestedNode", "convolution"]
