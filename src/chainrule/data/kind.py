@@ -67,6 +67,8 @@ class Kind(abc.ABC):
     """Whether an example is a row of numbers, so that rows one after the other can be a series."""
     from_rows: ClassVar[bool] = False
     """Whether rows of numbers one after the other make an example."""
+    has_events: ClassVar[bool] = False
+    """Whether an example is a row of whole numbers that stand for events, such as notes of music."""
     has_amplitudes: ClassVar[bool] = False
     """Whether an example is sound, numbers between -1 and 1 at `Schema.rate`."""
     axes: ClassVar[tuple[int, ...]] = ()

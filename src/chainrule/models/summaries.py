@@ -59,8 +59,9 @@ def _first(data: Data) -> Any:
 
 
 def _input(model: Any) -> jax.ShapeDtypeStruct:
-    schema = model.schema
-    return jax.ShapeDtypeStruct((1, *schema.shape), jnp.int32 if kinds.of(schema).has_tokens else jnp.float32)
+    schema, kind = model.schema, kinds.of(model.schema)
+    dtype = jnp.int32 if kind.has_tokens or kind.has_events else jnp.float32
+    return jax.ShapeDtypeStruct((1, *schema.shape), dtype)
 
 
 __all__ = ["summary"]

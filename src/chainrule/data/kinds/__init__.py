@@ -18,7 +18,7 @@ def names() -> tuple[str, ...]:
     """Every kind of data.
 
     >>> names()
-    ('audio', 'image', 'points', 'sequence', 'table', 'text')
+    ('audio', 'image', 'music', 'points', 'sequence', 'table', 'text')
     """
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
@@ -30,7 +30,7 @@ def get(name: str) -> Kind:
     >>> get("images")
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: unknown kind of data 'images' (did you mean 'image'?)
-           known: audio, image, points, sequence, table, text
+           known: audio, image, music, points, sequence, table, text
     """
     if name not in names():
         raise ArgumentError(

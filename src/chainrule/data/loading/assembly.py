@@ -68,7 +68,7 @@ def fingerprint(schema: Schema, contents: Contents) -> str:
     digest = hashlib.sha256(json.dumps(timeless.to_json(), sort_keys=True).encode() + contents.fill.encode())
     if contents.allow_special:
         digest.update(b"allow_special")
-    for name in ("x", "y", "parts", "documents", "weights", "grey"):
+    for name in ("x", "y", "parts", "documents", "groups", "weights", "grey"):
         array = getattr(contents, name)
         if array is None:
             continue

@@ -82,8 +82,8 @@ class Contents:
     """Where the source comes divided: 0 (train), 1 (val) or 2 (test) for each example."""
     rows: Int[np.ndarray, " examples"] | None = None
     """Rows of `x` that are examples; all of them if not given."""
-    groups: Int[np.ndarray, " examples"] | None = None
-    """Sound: the recording that each example is a piece of, counted from 0."""
+    groups: Int[np.ndarray, " rows"] | None = None
+    """Sound: the recording that each example is cut from, counted from 0; music: the piece that each event is of."""
     consecutive: bool = False
     """Whether examples follow one another in time: training, validation and test are then pieces, in this order."""
     standardise: Bool[np.ndarray, " features"] | None = None

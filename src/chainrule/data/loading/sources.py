@@ -21,6 +21,7 @@ from chainrule.data.generated.shifted_digits import SHIFTED_DIGITS, TEXTURED, Sh
 from chainrule.data.generated.shifted_points import SHIFTED_POINTS, GaussianPair, RotatedMoons
 from chainrule.data.generated.tasks import TASKS, Task
 from chainrule.data.generated.toys import TOYS, Toy
+from chainrule.data.generated.tunes import TUNES, Tunes
 from chainrule.data.loading.bounded import STDIN
 from chainrule.data.loading.options import Option, resolve
 from chainrule.data.loading.problems import Problem, Refused
@@ -41,6 +42,7 @@ _Made: TypeAlias = (
     | ShiftedDigits
     | Plays
     | Mixes
+    | Tunes
     | Shapes
 )
 _MADE: Mapping[str, _Made] = {
@@ -53,6 +55,7 @@ _MADE: Mapping[str, _Made] = {
     **SHIFTED_DIGITS,
     **PLAYS,
     **MIXES,
+    **TUNES,
     **SHAPES,
 }
 _FOUR = [f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]

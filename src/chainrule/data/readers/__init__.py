@@ -14,6 +14,7 @@ from chainrule.data.readers import (
     idx,
     images,
     masked,
+    midi_files,
     pairs,
     recordings,
     sound,
@@ -80,6 +81,8 @@ def _recognise_folder(folder: Path) -> SourceReader:
         if boxed.has_boxes(folder):
             return boxed.reader
         return captioned.reader if captioned.has_captions(folder) else images.reader
+    if midi_files.has_music(folder):
+        return midi_files.reader
     if recordings.has_sound(folder):
         return recordings.reader
     if documents.has_texts(folder):

@@ -5,12 +5,9 @@ in one compiled loop, `search` keeps several at once (beams), `RereadContext` go
 gives out token by token, `Detokenizer` turns tokens into text as they come.
 """
 
-from chainrule.models.text.decoding.beam import BeamOrder, Beams, BestFirst, GumbelTopK, Resampled, search
-from chainrule.models.text.decoding.detokenizing import Detokenizer, cut
-from chainrule.models.text.decoding.options import GROUPS, Decoding, TokenOptions
-from chainrule.models.text.decoding.reread import ContextWindow, RereadContext
-from chainrule.models.text.decoding.rules import RuleOptions, Rules, rules
-from chainrule.models.text.decoding.sampling import (
+from chainrule.models.protocol.decoding.beam import BeamOrder, Beams, BestFirst, GumbelTopK, Resampled, search
+from chainrule.models.protocol.decoding.rules import RuleOptions, Rules, rules
+from chainrule.models.protocol.decoding.sampling import (
     END,
     Advance,
     GeneratedTokens,
@@ -20,6 +17,9 @@ from chainrule.models.text.decoding.sampling import (
     present,
     write,
 )
+from chainrule.models.text.decoding.detokenizing import Detokenizer, cut
+from chainrule.models.text.decoding.options import GROUPS, Decoding, TokenOptions
+from chainrule.models.text.decoding.reread import ContextWindow, RereadContext
 from chainrule.models.text.decoding.streaming import stream
 
 __all__ = [

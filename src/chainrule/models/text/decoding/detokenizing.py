@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
-from chainrule.models.text.decoding.sampling import END
+from chainrule.models.protocol.decoding.sampling import END
 
 _INCOMPLETE = "\ufffd"
 _KEPT = 64

@@ -14,8 +14,8 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import OptionGroup, SampleOptions, read_options
-from chainrule.models.text.decoding.beam import BeamOrder, BestFirst, GumbelTopK, Resampled
-from chainrule.models.text.decoding.rules import RuleOptions, Rules, rules
+from chainrule.models.protocol.decoding.beam import BeamOrder, BestFirst, GumbelTopK, Resampled
+from chainrule.models.protocol.decoding.rules import RuleOptions, Rules, rules
 
 _TEMPERATURE, _TOP_P = 0.8, 0.95
 """What single texts are drawn with unless told otherwise."""

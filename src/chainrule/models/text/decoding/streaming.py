@@ -15,9 +15,9 @@ from jaxtyping import Bool
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import DecodingState, StreamedToken
+from chainrule.models.protocol.decoding.rules import Rules
+from chainrule.models.protocol.decoding.sampling import Advance, draw, mark
 from chainrule.models.text.decoding.detokenizing import Detokenizer
-from chainrule.models.text.decoding.rules import Rules
-from chainrule.models.text.decoding.sampling import Advance, draw, mark
 
 _ALTERNATIVES = 5
 

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int
-from chainrule.models.protocol import SampleOptions, check_options
+from chainrule.models.protocol.options import SampleOptions, check_options
 
 
 @final

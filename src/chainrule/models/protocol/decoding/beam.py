@@ -17,9 +17,9 @@ from jaxtyping import Bool
 
 from chainrule.core import random
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.models.protocol import DecodingState
-from chainrule.models.text.decoding.rules import Rules
-from chainrule.models.text.decoding.sampling import END, Advance, mark
+from chainrule.models.protocol.decoding.rules import Rules
+from chainrule.models.protocol.decoding.sampling import END, Advance, mark
+from chainrule.models.protocol.text import DecodingState
 
 
 class BeamOrder(eqx.Module):

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.models.protocol import DecodingState
-from chainrule.models.text.decoding.rules import Rules
+from chainrule.models.protocol.decoding.rules import Rules
+from chainrule.models.protocol.text import DecodingState
 
 Advance: TypeAlias = Callable[
     [DecodingState, Int[Array, "batch time"]], tuple[Float[Array, "batch time vocabulary"], DecodingState]

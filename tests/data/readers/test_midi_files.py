@@ -1,0 +1,56 @@
+"""Folders of MIDI files: pieces held out as a whole, classes by folder, damaged and short files named."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.core.errors import DataError
+from chainrule.data.generated.tunes import tune
+from chainrule.data.music import midi
+
+RNG = np.random.default_rng(0)
+
+
+def folder(path: Path, *, classes: tuple[str, ...] = (), count: int = 10) -> Path:
+    for number in range(count):
+        below = path / classes[number % len(classes)] if classes else path
+        below.mkdir(parents=True, exist_ok=True)
+        (below / f"{number}.mid").write_bytes(midi.write(tune(RNG, "major")))
+    return path
+
+
+def test_pieces_are_excerpts_of_events_held_out_as_a_whole(tmp_path: Path) -> None:
+    data = cr.data.load(folder(tmp_path / "songs"), window=32)
+    assert data.schema.shape == (32,)
+    assert len(data.schema.tokens) == 413
+    covered = [
+        {int(at) for start in split.arrays["starts"] for at in range(start, start + 32)}
+        for split in (data.train, data.val, data.test)
+    ]
+    assert all(covered)
+    assert not covered[0] & (covered[1] | covered[2])
+    assert cr.data.load(**data.source).hash == data.hash
+    assert "413 kinds in excerpts of 32" in data.describe()
+
+
+def test_folders_are_classes(tmp_path: Path) -> None:
+    data = cr.data.load(folder(tmp_path / "songs", classes=("bach", "ravel"), count=20), window=32)
+    assert data.schema.classes == ("bach", "ravel")
+    assert data.train.y.shape == (len(data.train),)
+
+
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    songs = folder(tmp_path / "songs")
+    (songs / "cut.mid").write_bytes((songs / "0.mid").read_bytes()[:100])
+    (songs / "short.mid").write_bytes(midi.write([midi.Note(0.0, 1.0, 60, 64)]))
+    (songs / "none.mid").write_bytes(midi.write([]))
+    found = {group.kind: group.effect for group in cr.data.check(songs, window=32).problems}
+    assert found == {"truncated": "skip", "too short": "skip", "no notes": "skip"}
+    with pytest.raises(DataError, match="3 of 13 pieces cannot be read"):
+        cr.data.load(songs, window=32)
+    for file in songs.glob("[0-9]*.mid"):
+        file.unlink()
+    with pytest.raises(DataError, match="no music is left"):
+        cr.data.load(songs, bad="skip")
