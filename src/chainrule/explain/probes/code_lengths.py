@@ -16,7 +16,7 @@ from chainrule.data.schema import Schema
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.information.compression.arranging import arranged
 from chainrule.information.compression.sources import HasCode
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import HasDensity, Model
 from chainrule.train import Run
 from chainrule.train.compression import league
 from chainrule.train.compression.bound import bound_bits
@@ -125,7 +125,8 @@ def _maps(schema: Schema, symbols: np.ndarray, costs: np.ndarray, order: np.ndar
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    if not isinstance(model, HasCode) or not schema.levels:
+    # A flow says nothing of single entries: all its bits are those of the code, and its Jacobians take long.
+    if not isinstance(model, HasCode) or isinstance(model, HasDensity) or not schema.levels:
         return False
     try:
         model.code()
