@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 import chainrule as cr
 from chainrule import models
@@ -141,6 +142,20 @@ def test_training_begins_with_moments_of_the_data() -> None:
     assert isinstance(norm, ActNorm)
     first = data.train.batch(np.arange(len(data.train))).x
     np.testing.assert_allclose(norm.shift[-1], first.mean(axis=0), atol=1e-3)
+
+
+def test_a_flow_of_few_rows_begins_as_the_gaussian_that_fits_them() -> None:
+    mixed = np.random.default_rng(0).normal(size=(80, 4)) @ np.tril(np.ones((4, 4))) + 3
+    data = cr.data.from_arrays(mixed.astype(np.float32), kind="table")
+    model = cr.models.build("realnvp", data, layers=2, width=8)
+    assert isinstance(model, FlowModel)
+    assert model.config.whiten
+    rows = jnp.asarray(data.train.batch(np.arange(len(data.train))).x)
+    fitted = multivariate_normal(rows.mean(axis=0), np.cov(rows.T, bias=True))
+    assert float(model.log_prob(rows).mean()) == pytest.approx(fitted.logpdf(rows).mean(), abs=0.1)
+    before = model.bijection.layers[-1].layer.matrix
+    after = trained(model, Batch(rows), steps=1).bijection.layers[-1].layer.matrix
+    np.testing.assert_array_equal(after, before)
 
 
 @pytest.mark.slow

@@ -14,6 +14,8 @@ from chainrule.networks.flows.base import Conditions, Elementary, Events, LogDet
 
 _SMALLEST = 1e-6
 """A matrix with a smaller pivot than this, as a share of its largest, counts as singular."""
+_FLAT = 1e-5
+"""The least deviation of an entry of a first batch; one that does not vary is scaled as if by this."""
 
 
 def _constant(log_det: Float[Array, ""], like: Events) -> LogDets:
@@ -79,7 +81,15 @@ class ReversedEntries(Elementary):
 
 @final
 class Triangular(Elementary):
-    """`x = L z + shift` with a lower triangular L, whose diagonal is positive."""
+    """`x = L z + shift` with a lower triangular L, whose diagonal is positive.
+
+    `started` makes it the Gaussian that fits a first batch: codes then have mean zero and no correlations.
+
+    >>> batch = jax.random.normal(jax.random.key(0), (500, 2)) @ jnp.array([[1.0, 2.0], [0.0, 1.0]])
+    >>> z = Triangular(2).started(batch, None).inverse(batch).value
+    >>> bool(jnp.abs(z.T @ z / 500 - jnp.eye(2)).max() < 0.05)
+    True
+    """
 
     below: Float[Array, "features features"]
     """What stands below the diagonal; the rest is ignored."""
@@ -108,6 +118,21 @@ class Triangular(Elementary):
         del condition
         z = jax.scipy.linalg.solve_triangular(self.matrix, (x - self.shift[None]).T, lower=True).T
         return Mapped(z, _constant(-self.log_diagonal.sum(), x))
+
+    def started(self, x: Events, condition: Conditions) -> Self:
+        """With mean and covariance of this batch, correlations shrunk by as little as keeps them below one."""
+        del condition
+        rows = jnp.asarray(x)
+        mean = rows.mean(axis=0)
+        covariance = (rows - mean[None]).T @ (rows - mean[None]) / len(rows)
+        deviation = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), _FLAT**2))
+        correlation = covariance / (deviation[:, None] * deviation[None, :])
+        lower = jnp.linalg.cholesky(
+            (1 - 1 / len(rows)) * correlation + jnp.eye(len(mean), dtype=rows.dtype) / len(rows)
+        )
+        lower = deviation[:, None] * lower
+        start = (lower, jnp.log(jnp.diagonal(lower)), mean)
+        return eqx.tree_at(lambda layer: (layer.below, layer.log_diagonal, layer.shift), self, start)
 
 
 def _check_pivots(sizes: np.ndarray) -> None:

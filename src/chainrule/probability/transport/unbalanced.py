@@ -43,7 +43,7 @@ def unbalanced(
 ) -> EntropicTransport:
     """The best plan between weights of any totals, where keeping them is worth `rho` for each unit of `penalty`.
 
-    The larger `rho`, the more of the weights is kept, with `rho=inf` all of them; `mass` of the result says how much was
+    The larger `rho`, the more of the weights is kept, with `rho=inf` all of them; `mass` of the result is what was
     moved. Everything else is as in `sinkhorn`.
 
     >>> found = unbalanced([2.0], [3.0], [[1.0]], 0.3, 0.7)
