@@ -1,10 +1,10 @@
 """Flows of tables beside zuko (PyTorch) and flowjax: held-out likelihood, training step, draws.
 
-Masked autoregressive flows with affine and with spline layers, and couplings, five transforms with networks of two
-hidden layers of 64, are trained on three tables of scikit-learn by Adam on the same batches; of each, the best by
-validation is judged on test rows. Times are those of a step of 64 rows and of 512 draws. Contestants need not find the
-same flow, but ones whose costs of a typical row, the median, are far apart do not do the same work. `--smoke` takes
-few steps on one table.
+Masked autoregressive flows with affine and with spline layers, and couplings, five transforms with networks of three
+(couplings: two) hidden layers of 64, are trained on three tables of scikit-learn by Adam on the same batches; of each,
+the best by validation is judged on test rows. Times are those of a step of 64 rows and of 512 draws. Contestants need
+not find the same flow, but ones whose costs of a typical row, the median, are far apart do not do the same work.
+`--smoke` takes few steps on one table.
 """
 
 import dataclasses
@@ -93,7 +93,7 @@ class Recorded(Contestant):
 
 
 def _built(form: str, rows: np.ndarray) -> FlowModel:
-    more: dict[str, Any] = {"blocks": 1} if form != "coupling" else {"depth": problems.HIDDEN}
+    more: dict[str, Any] = {"blocks": 1} if form != "coupling" else {"depth": problems.HIDDEN[form]}
     data = from_arrays(rows, kind="table")
     model = models.build(MODELS[form], data, layers=problems.LAYERS, width=problems.WIDTH, **more)
     assert isinstance(model, FlowModel)

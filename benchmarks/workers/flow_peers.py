@@ -22,7 +22,7 @@ def _zuko(form: str, table: str, task: str, steps: int, threads: int) -> Ready:
     torch.manual_seed(0)
     train, val, test = (torch.from_numpy(rows) for rows in problems.table(table))
     size = train.shape[1]
-    hidden = [problems.WIDTH] * problems.HIDDEN
+    hidden = [problems.WIDTH] * problems.HIDDEN[form]
     sizes = {"transforms": problems.LAYERS, "hidden_features": hidden}
     flow = {
         "maf": lambda: zuko.flows.MAF(size, **sizes),
@@ -81,7 +81,7 @@ def _flowjax(form: str, table: str, task: str, steps: int, threads: int) -> Read
 
     train, val, test = (jnp.asarray(rows) for rows in problems.table(table))
     size = train.shape[1]
-    sizes = {"flow_layers": problems.LAYERS, "nn_width": problems.WIDTH, "nn_depth": problems.HIDDEN}
+    sizes = {"flow_layers": problems.LAYERS, "nn_width": problems.WIDTH, "nn_depth": problems.HIDDEN[form]}
     base, key = Normal(jnp.zeros(size)), jax.random.key(0)
     if form == "coupling":
         flow = coupling_flow(key, base_dist=base, transformer=Affine(), **sizes)

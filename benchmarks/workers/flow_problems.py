@@ -5,8 +5,10 @@ from sklearn import datasets
 
 TABLES = ("diabetes", "wine", "breast-cancer")
 FORMS = ("maf", "spline", "coupling")
-LAYERS, WIDTH, HIDDEN = 5, 64, 2
-"""Transforms, units of a hidden layer, and hidden layers of the peers' networks; ours have as many masked layers."""
+LAYERS, WIDTH = 5, 64
+"""Transforms, and units of a hidden layer."""
+HIDDEN = {"maf": 3, "spline": 3, "coupling": 2}
+"""Hidden layers of everybody's networks; three are a masked layer and one residual block of ours."""
 BATCH, RATE, STEPS = 64, 1e-3, 500
 EVERY = 50
 """Steps between two looks at the validation rows; the best flow by them is judged."""
