@@ -67,7 +67,7 @@ def _suppression(count: int) -> Callable[[], list[float]]:
         return jnp.stack(
             [
                 kept.scores.sum(),
-                jnp.where(there, labels[kept.index], 0).sum().astype(jnp.float32),
+                jnp.where(there, labels[kept.indices], 0).sum().astype(jnp.float32),
                 there.sum().astype(jnp.float32),
             ]
         )

@@ -112,7 +112,7 @@ def test_suppression_is_that_of_a_plain_loop(threshold: float) -> None:
             jnp.asarray(boxes), jnp.asarray(scores), jnp.asarray(labels), threshold=threshold, most=60
         )
         expected = greedy(boxes, scores, labels, threshold)
-        assert np.asarray(found.index)[np.asarray(found.there)].tolist() == expected
+        assert np.asarray(found.indices)[np.asarray(found.there)].tolist() == expected
         assert np.allclose(np.asarray(found.scores)[: len(expected)], scores[expected])
 
 
@@ -120,10 +120,10 @@ def test_suppression_keeps_two_or_three_of_the_published_boxes() -> None:
     boxes = jnp.array([[0.0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30]])
     scores = jnp.array([0.9, 0.8, 0.7])
     assert np.isclose(detection.iou(boxes[0], boxes[1]), 0.680672, atol=1e-6)
-    assert nms(boxes, scores, threshold=0.5, most=3).index.tolist() == [0, 2, 0]
+    assert nms(boxes, scores, threshold=0.5, most=3).indices.tolist() == [0, 2, 0]
     assert nms(boxes, scores, threshold=0.5, most=3).there.tolist() == [True, True, False]
     assert nms(boxes, scores, threshold=0.7, most=3).there.all()
-    assert nms(boxes, scores, most=1).index.tolist() == [0]
+    assert nms(boxes, scores, most=1).indices.tolist() == [0]
     assert nms(boxes, scores, most=3, least=0.75).there.tolist() == [True, False, False]
 
 
@@ -134,7 +134,7 @@ def test_suppression_of_a_batch_is_that_of_each() -> None:
     together = jax.vmap(lambda b, s: nms(b, s, most=10))(boxes, scores)
     for image in range(3):
         alone = nms(boxes[image], scores[image], most=10)
-        assert together.index[image].tolist() == alone.index.tolist()
+        assert together.indices[image].tolist() == alone.indices.tolist()
         assert together.there[image].tolist() == alone.there.tolist()
 
 
@@ -157,7 +157,7 @@ def test_soft_suppression_is_that_of_a_plain_loop() -> None:
         left = {i: s * np.exp(-(looped(boxes[i], boxes[best])[0] ** 2) / 0.5) for i, s in left.items()}
     found = soft_nms(jnp.asarray(boxes), jnp.asarray(scores), most=15, least=0.01)
     assert int(found.there.sum()) == len(expected)
-    assert found.index[: len(expected)].tolist() == [one for one, _ in expected]
+    assert found.indices[: len(expected)].tolist() == [one for one, _ in expected]
     assert np.allclose(found.scores[: len(expected)], [score for _, score in expected], rtol=1e-4)
 
 

@@ -38,7 +38,7 @@ def _of_image(
     own, labels = boxes[flat // classes], flat % classes
     kept = nms(own, best, labels, threshold=overlap, most=most, least=least)
     rows = jnp.concatenate(
-        [own[kept.index], kept.scores[:, None], labels[kept.index].astype(own.dtype)[:, None]], axis=-1
+        [own[kept.indices], kept.scores[:, None], labels[kept.indices].astype(own.dtype)[:, None]], axis=-1
     )
     filler = jnp.array([0.0, 0, 0, 0, 0, -1], rows.dtype)[None]
     return jnp.where(kept.there[:, None], rows, filler)

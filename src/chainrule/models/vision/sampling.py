@@ -15,7 +15,7 @@ class Matched(NamedTuple):
 
     overlap: Float[Array, " boxes"]
     """The highest IoU of each with an object."""
-    index: Int[Array, " boxes"]
+    indices: Int[Array, " boxes"]
     """That object."""
     best: Bool[Array, " boxes"]
     """Whether no box overlaps that object more."""

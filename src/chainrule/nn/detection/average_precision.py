@@ -155,14 +155,13 @@ def _ranked(
             for row, threshold in zip(hits[number], thresholds, strict=True):
                 row += (matched(overlap, threshold) >= 0).tolist()
     counts = [int((objects[..., 4] == number).sum()) for number in range(classes)]
-    found = []
+    found: list[list[Ranking]] = []
     for t in range(len(thresholds)):
-        row = []
+        found.append([])
         for number in range(classes):
             values = np.array(scores[number])
             order = np.argsort(-values, kind="stable")
-            row.append(Ranking(values[order], np.array(hits[number][t], bool)[order], counts[number]))
-        found.append(row)
+            found[-1].append(Ranking(values[order], np.array(hits[number][t], bool)[order], counts[number]))
     return found
 
 

@@ -15,7 +15,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array
 
 Boxes: TypeAlias = Shaped[Array, "... 4"] | Shaped[np.ndarray, "... 4"]
-Overlap: TypeAlias = Shaped[Array, "..."] | Shaped[np.ndarray, "..."] | np.generic
+Overlap: TypeAlias = Any
 """One number for each box."""
 
 

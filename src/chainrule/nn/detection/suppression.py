@@ -20,7 +20,7 @@ from chainrule.nn.detection.boxes import check_boxes, iou
 class Kept(NamedTuple):
     """Boxes that were kept, from the highest score to the lowest, filled up to a fixed number."""
 
-    index: Int[Array, " most"]
+    indices: Int[Array, " most"]
     """Their positions among all boxes; 0 where there is none."""
     scores: Float[Array, " most"]
     """Their scores, which soft suppression may have lowered; 0 where there is none."""

@@ -41,7 +41,7 @@ def test_every_object_is_found_by_cells_around_its_middle_on_the_map_of_its_size
     found = free.assign(objects(small, large))
     centers, strides = free.centers, free.strides
     for number, (box, stride) in enumerate(((small, 4), (large, 16))):
-        mine = np.asarray(found.positive[0] & (found.index[0] == number))
+        mine = np.asarray(found.positive[0] & (found.indices[0] == number))
         assert mine.any()
         assert set(strides[mine]) == {stride}
         middle = np.array([box[0] + box[2], box[1] + box[3]]) / 2
@@ -51,7 +51,7 @@ def test_every_object_is_found_by_cells_around_its_middle_on_the_map_of_its_size
 def test_of_two_objects_in_one_cell_the_smaller_is_found(free: AnchorFree) -> None:
     found = free.assign(objects((8.0, 8, 28, 28, 0), (14.0, 14, 22, 22, 1)))
     middle = np.abs(free.centers - 18).max(axis=1) <= 2
-    assert (np.asarray(found.index[0])[middle & np.asarray(found.positive[0])] == 1).all()
+    assert (np.asarray(found.indices[0])[middle & np.asarray(found.positive[0])] == 1).all()
 
 
 def test_an_object_smaller_than_a_cell_is_found_by_the_cell_it_is_in(free: AnchorFree) -> None:
@@ -71,7 +71,7 @@ def test_images_without_objects_ask_for_nothing_but_silence(free: AnchorFree) ->
 def test_right_answers_have_no_loss_and_give_back_the_objects(free: AnchorFree) -> None:
     y = objects((10.0, 10, 22, 20, 0), (4.0, 4, 60, 50, 1))
     found = free.assign(y)
-    own = np.asarray(y[0])[np.asarray(found.index[0])]
+    own = np.asarray(y[0])[np.asarray(found.indices[0])]
     at, stride = free.centers, free.strides[:, None]
     away = np.concatenate([at - own[:, :2], own[:, 2:4] - at], axis=1) / stride
     logits = np.full((len(at), 2), -20.0)
@@ -102,7 +102,7 @@ def test_boxes_go_into_cells_and_back() -> None:
     found = cell_targets(y, 7, (64, 64))
     back = cell_boxes(found.boxes[:, :, None], 7, (64, 64))[:, :, 0]
     for image, cell in np.argwhere(np.asarray(found.there)):
-        assert np.allclose(back[image, cell], y[image, found.index[image, cell], :4], atol=1e-3)
+        assert np.allclose(back[image, cell], y[image, found.indices[image, cell], :4], atol=1e-3)
 
 
 def test_objects_that_share_a_cell_are_counted_as_lost() -> None:

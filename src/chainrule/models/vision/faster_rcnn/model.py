@@ -176,7 +176,7 @@ class FasterRCNN(HasState, HasProposals):
         boxes = clip_boxes(decode_boxes(said.deltas[index], laid[index]), size)
         small = (boxes[:, 2:] - boxes[:, :2]).min(axis=-1) < 1
         kept = nms(boxes, jnp.where(small, 0.0, jax.nn.sigmoid(scores)), threshold=0.7, most=self.config.kept)
-        rows = jnp.concatenate([boxes[kept.index], kept.scores[:, None]], axis=1)
+        rows = jnp.concatenate([boxes[kept.indices], kept.scores[:, None]], axis=1)
         return jnp.where(kept.there[:, None], rows, 0.0)
 
     def _second(
@@ -224,7 +224,7 @@ class FasterRCNN(HasState, HasProposals):
             surprisal = jax.nn.softplus(jnp.where(yes, -said.logits, said.logits))
             count = jnp.maximum(yes.sum() + no.sum(), 1).astype(wide)
             found["proposal_loss"] = jnp.where(yes | no, surprisal, 0.0).sum() / count
-            found["proposal_box_loss"] = _smooth(said.deltas, _wanted(y, near.index, laid), yes) / count
+            found["proposal_box_loss"] = _smooth(said.deltas, _wanted(y, near.indices, laid), yes) / count
         regions = jax.lax.stop_gradient(self._proposals(said)[:, :4])
         regions = jnp.concatenate([regions, y[:, :4]], axis=0)  # the objects themselves are proposals, too
         some = (regions[:, 2:] > regions[:, :2]).all(axis=-1)
@@ -238,7 +238,7 @@ class FasterRCNN(HasState, HasProposals):
         )
         # Only what was drawn is looked at: those first, then fillers that count for nothing.
         drawn = jnp.argsort(~(yes | no))[: self.config.roi_samples]
-        yes, used, own, index = yes[drawn], (yes | no)[drawn], regions[drawn], near.index[drawn]
+        yes, used, own, index = yes[drawn], (yes | no)[drawn], regions[drawn], near.indices[drawn]
         boxes = jnp.where(used[:, None], own, jnp.array([0.0, 0, 1, 1], wide)[None])
         logits, deltas = self._second(features, boxes)
         labels = jnp.where(yes, y[index, 4].astype(jnp.int32) + 1, 0)

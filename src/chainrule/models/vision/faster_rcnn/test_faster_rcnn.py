@@ -38,7 +38,7 @@ def test_a_box_belongs_to_what_it_overlaps_most_and_the_best_of_an_object_is_kno
     found = match(boxes, y)
     overlap = np.asarray(pairwise(iou, boxes, y[:2, :4]))
     assert np.allclose(found.overlap, overlap.max(axis=1))
-    assert found.index[:3].tolist() == [0, 1, 0]
+    assert found.indices[:3].tolist() == [0, 1, 0]
     assert found.best.tolist() == [True, True, False, False]
 
 

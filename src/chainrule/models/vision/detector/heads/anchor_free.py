@@ -35,7 +35,7 @@ class Assigned(NamedTuple):
 
     positive: Bool[Array, "batch cells"]
     """Whether it is to find an object."""
-    index: Int[Array, "batch cells"]
+    indices: Int[Array, "batch cells"]
     """Which object; any where there is none."""
 
 
@@ -99,7 +99,7 @@ class AnchorFree(CellHead):
         """Focal loss of the classes and 1 - GIoU of the boxes, each over the cells that are to find something."""
         wide = outputs.astype(jnp.promote_types(outputs.dtype, jnp.float32))
         assigned = self.assign(y)
-        own = jnp.take_along_axis(y, assigned.index[..., None], axis=1)
+        own = jnp.take_along_axis(y, assigned.indices[..., None], axis=1)
         labels = own[..., 4].astype(jnp.int32)
         wanted = jax.nn.one_hot(labels, wide.shape[-1] - 4) * assigned.positive[..., None]
         count = jnp.maximum(assigned.positive.sum(axis=1), 1).astype(wide.dtype)

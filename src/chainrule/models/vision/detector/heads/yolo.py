@@ -28,7 +28,7 @@ class CellTargets(NamedTuple):
 
     there: Bool[Array, "batch cells"]
     """Whether the middle of an object lies in it."""
-    index: Int[Array, "batch cells"]
+    indices: Int[Array, "batch cells"]
     """Which object: the first of several."""
     boxes: Float[Array, "batch cells 4"]
     """(x, y) within the cell, (w, h) as shares of the image."""
@@ -123,7 +123,7 @@ class Yolo(CellHead):
         y = y.astype(wide.dtype)
         wanted = cell_targets(y, self.grid, self.size)
         boxes, confidence, classes = self._parts(wide)
-        own = jnp.take_along_axis(y, wanted.index[..., None], axis=1)
+        own = jnp.take_along_axis(y, wanted.indices[..., None], axis=1)
         shape = (*boxes.shape[:3], 4)
         overlap = jax.lax.stop_gradient(
             iou(self._decoded(boxes), jnp.broadcast_to(own[:, :, None, :4], shape))
