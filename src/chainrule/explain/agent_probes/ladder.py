@@ -1,6 +1,6 @@
 """Ladder: how strong trained agents are, in matches against fixed opponents and their own earlier selves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -61,11 +61,6 @@ def examine(run: AgentRun, settings: LadderSettings) -> Outcome:
     matches = tournament(game, sides, games=settings.games, key=key, opening=settings.opening)
     found = ratings(matches)
     names = list(found)
-    share = np.full((len(names), len(names)), np.nan)
-    for (one, other), match in matches.items():
-        i, j = names.index(one), names.index(other)
-        share[i, j] = (match.wins + match.draws / 2) / settings.games
-        share[j, i] = 1 - share[i, j]
     best = names[0]
     newest = sides[-1].name
     return Outcome(
@@ -73,11 +68,7 @@ def examine(run: AgentRun, settings: LadderSettings) -> Outcome:
             f"{best} is strongest: {found[best].elo:.0f} Elo above random moves (95 % interval {found[best].low:.0f} "
             f"to {found[best].high:.0f}).",
             f"{newest} has {found[newest].elo:.0f} Elo, a search without a network {found[unguided.name].elo:.0f}.",
-            f"Of {settings.games} games each, {newest} made "
-            + ", ".join(
-                f"{_points(matches[each.name, newest]):g} points against {each.name}" for each in others
-            )
-            + ".",
+            f"Of {settings.games} games each, {newest} made {_points(matches, others, newest)}.",
         ],
         [
             Bars(
@@ -94,7 +85,7 @@ def examine(run: AgentRun, settings: LadderSettings) -> Outcome:
                 "Points of the row against the column",
                 "",
                 "",
-                np.nan_to_num(share, nan=0.5),
+                _shares(matches, names),
                 names,
                 names,
                 numbers=True,
@@ -120,9 +111,20 @@ def _minimax(game: Game[Any], depth: int | None) -> list[Opponent]:
     return [MinimaxOpponent(game, depth)] if depth > 1 else []
 
 
-def _points(lost: Match) -> float:
-    """What the second side made in a match."""
-    return lost.games - lost.points
+def _points(matches: Mapping[tuple[str, str], Match], others: Sequence[Opponent], newest: str) -> str:
+    """What the last side made against each of the others."""
+    met = {each.name: matches[each.name, newest] for each in others}
+    return ", ".join(f"{one.games - one.points:g} points against {name}" for name, one in met.items())
+
+
+def _shares(matches: Mapping[tuple[str, str], Match], names: Sequence[str]) -> np.ndarray:
+    """Points of every side against every other, as a share of the games; half against itself."""
+    share = np.full((len(names), len(names)), 0.5)
+    for (one, other), match in matches.items():
+        i, j = names.index(one), names.index(other)
+        share[i, j] = match.points / match.games
+        share[j, i] = 1 - share[i, j]
+    return share
 
 
 def _over_time(steps: Sequence[int], learnt: Sequence[Rating], unguided: Rating) -> list[Lines]:
