@@ -53,7 +53,7 @@ def examine(run: Run, data: Data, settings: DetectionSettings) -> Outcome:
             *(float(precision[SWEEP.index(t), k]) for t in (0.5, 0.75)),
             float(precision[:, k].mean()),
         ]
-        for k in there
+        for k in there.tolist()
     ]
     share = counts["found"] / max(total, 1)
     return Outcome(

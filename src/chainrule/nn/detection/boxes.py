@@ -91,7 +91,7 @@ def pairwise(measure: Callable[[Any, Any], Any], a: Boxes, b: Boxes) -> Any:
     return measure(a[..., :, None, :], b[..., None, :, :])
 
 
-def centers_of(boxes: Boxes) -> Boxes:
+def centers_of(boxes: Boxes) -> Any:
     """(x0, y0, x1, y1) as (centre x, centre y, width, height).
 
     >>> centers_of(np.array([10.0, 20, 30, 60])).tolist()
@@ -102,7 +102,7 @@ def centers_of(boxes: Boxes) -> Boxes:
     return _together((low + high) / 2, high - low)
 
 
-def from_centers(boxes: Boxes) -> Boxes:
+def from_centers(boxes: Boxes) -> Any:
     """(centre x, centre y, width, height) as (x0, y0, x1, y1).
 
     >>> from_centers(np.array([20.0, 40, 20, 40])).tolist()
@@ -113,7 +113,7 @@ def from_centers(boxes: Boxes) -> Boxes:
     return _together(centre - half, centre + half)
 
 
-def from_sizes(boxes: Boxes) -> Boxes:
+def from_sizes(boxes: Boxes) -> Any:
     """(x0, y0, width, height), as COCO's files have them, as (x0, y0, x1, y1).
 
     >>> from_sizes(np.array([10.0, 20, 5, 6])).tolist()
@@ -123,7 +123,7 @@ def from_sizes(boxes: Boxes) -> Boxes:
     return _together(boxes[..., :2], boxes[..., :2] + boxes[..., 2:])
 
 
-def sizes_of(boxes: Boxes) -> Boxes:
+def sizes_of(boxes: Boxes) -> Any:
     """(x0, y0, x1, y1) as (x0, y0, width, height).
 
     >>> sizes_of(np.array([10.0, 20, 15, 26])).tolist()
@@ -133,7 +133,7 @@ def sizes_of(boxes: Boxes) -> Boxes:
     return _together(boxes[..., :2], boxes[..., 2:] - boxes[..., :2])
 
 
-def clip_boxes(boxes: Boxes, size: tuple[int, int]) -> Boxes:
+def clip_boxes(boxes: Boxes, size: tuple[int, int]) -> Any:
     """Boxes cut off at the edges of an image of this (height, width).
 
     >>> clip_boxes(np.array([-3.0, 2, 9, 30]), (20, 8)).tolist()

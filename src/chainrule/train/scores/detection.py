@@ -31,8 +31,8 @@ def detection(detected: np.ndarray, objects: np.ndarray, classes: Sequence[str])
         "map75": Metric(float(precision[SWEEP.index(0.75), there].mean())),
         "map": Metric(float(precision[:, there].mean())),
     }
-    found |= {f"ap50.{classes[number]}": Metric(float(precision[0, number])) for number in there}
-    return found | {f"support.{classes[number]}": Metric(float(counts[number])) for number in there}
+    found |= {f"ap50.{classes[number]}": Metric(float(precision[0, number])) for number in there.tolist()}
+    return found | {f"support.{classes[number]}": Metric(float(counts[number])) for number in there.tolist()}
 
 
 def _judge(judged: Judged) -> dict[str, Metric]:
