@@ -27,6 +27,10 @@ BUDGET = 2**29
 """Bytes that the computation of one tile may take, unless told otherwise."""
 _LIVE = 8
 """Arrays of the size of the kernel that are alive at once while a tile is computed, about."""
+_PARTS = 8
+"""Tiles to a side of a symmetric matrix, at least."""
+_SMALL = 256
+"""Rows below which more tiles would save less than it takes to begin them."""
 
 
 def kernel_matrices(
@@ -57,7 +61,8 @@ def kernel_matrices(
             f"kernel_matrices: points of x have the shape {rows.shape[1:]}, those of y {columns.shape[1:]}"
         )
     if block is None:
-        block = tile_size(network, rows.shape[1:], whole("kernel_matrices", "memory", memory))
+        most = tile_size(network, rows.shape[1:], whole("kernel_matrices", "memory", memory))
+        block = _even(max(len(rows), len(columns)), most, y is None, len(devices or ()) or 1)
     plan = _Plan(len(rows), len(columns), whole("kernel_matrices", "block", block), y is None)
     with jax.enable_x64(True):
         computed = _Tiles(widened(network), rows, columns, plan, ntk, standard_width, devices)
@@ -77,6 +82,20 @@ def tile_size(network: InfiniteNetwork, shape: tuple[int, ...], memory: int) -> 
     positions = math.prod(shape[:-1])
     held = positions**2 if network.needs_pairs(False) else positions
     return max(1, math.isqrt(max(1, memory // (8 * _LIVE * held))))
+
+
+def _even(count: int, most: int, symmetric: bool, devices: int) -> int:
+    """The size of tiles of which as many as are needed have no more than `most` rows, and all about as many.
+
+    Of a symmetric matrix k by k tiles are `(k + 1) / 2k` of all pairs, so there are some of them.
+
+    >>> _even(10_000, 8192, False, 1), _even(10_000, 8192, True, 1), _even(100, 8192, True, 4)
+    (5000, 1250, 100)
+    """
+    if symmetric:
+        most = min(most, max(_SMALL, -(-count // _PARTS)))
+    size = -(-count // -(-count // most))
+    return -(-size // devices) * devices
 
 
 def _exact(name: str, values: Any) -> np.ndarray:
