@@ -22,8 +22,8 @@ from chainrule.core.types import Array
 from chainrule.kernels.kernel import Kernel
 from chainrule.kernels.positive import JITTERS, not_positive
 
-TILE = 512
-"""Most rows of a tile."""
+TILE = 384
+"""Most rows of a tile: a tile and what it is made of stay in a second-level cache."""
 _STEP = 16
 SMALL = 128
 """Rows up to which a matrix is inverted without threads: where cores are busy, waiting for them costs the most."""
