@@ -263,7 +263,9 @@ def check_precision(model: Model, data: Data) -> None:
         found = {}
         for precision in ("float32", "bfloat16"):
             config = TrainConfig.parse(precision=precision, batch=len(batch.x))
-            stepper = Stepper(model, config, data.train, lambda step: 1.0, resident=False, most=1)
+            stepper = Stepper(
+                model, config, data.train, lambda step: 1.0, resident=data.train.changes, most=1
+            )
             loss, _, _, grads = eqx.filter_jit(stepper.gradient)(model, part, batch, KEY)
             finite = all(np.isfinite(np.asarray(g)).all() for g in jax.tree.leaves(grads))
             assert finite, f"a gradient of {part.name} is not finite in {precision}"
@@ -349,6 +351,13 @@ def check_boxes(out: np.ndarray, schema: Schema) -> None:
     assert (out[there][:, 5] < len(schema.classes)).all(), "a detection has a class that there is none of"
     high = np.array([schema.shape[1], schema.shape[0]] * 2)
     assert ((out[there][:, :4] >= 0) & (out[there][:, :4] <= high)).all(), "a box reaches out of its image"
+
+
+def check_separate(model: Model, batch: Batch) -> None:
+    """A signal for each source, of the shape of the mixture, whatever lies beside it."""
+    assert isinstance(model, CanSeparate)
+    out = _row_by_row("the sources", model.separate, batch.x)
+    assert out.shape == (len(batch.x), len(model.source_names), *batch.x.shape[1:])
 
 
 def check_new_inputs(run: Run, data: Data) -> None:

@@ -16,6 +16,7 @@ from chainrule.models.protocol import (
     CanEncode,
     CanPredict,
     CanSample,
+    CanSeparate,
     Entry,
     HasBound,
     HasLogProb,
@@ -119,6 +120,7 @@ def test_what_it_can_do_it_does_as_promised(subject: Subject, run: Run) -> None:
         (HasLogProb, lambda: checks.check_log_prob(model, batch)),
         (HasBound, lambda: checks.check_bound(model, batch)),
         (CanEncode | CanDecode, lambda: checks.check_codes(model, batch)),
+        (CanSeparate, lambda: checks.check_separate(model, batch)),
     ):
         if isinstance(model, capabilities):
             check()

@@ -8,12 +8,20 @@ compiled step, so small data can live on the device in their compact form.
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from chainrule.data.batches import Batch
 from chainrule.data.scaling import Scaling
+
+
+class Change(NamedTuple):
+    """What training does to examples whenever it sees them."""
+
+    what: str
+    remedy: str
+    """How to train without it."""
 
 
 class Split(abc.ABC):
@@ -50,6 +58,11 @@ class Split(abc.ABC):
     def changes(self) -> bool:
         """Default: an example is the same whenever training sees it."""
         return False
+
+    @property
+    def change(self) -> Change:
+        """Default: none is made; otherwise what training does to examples, and how to do without."""
+        return Change("", "")
 
     def fresh(self, arrays: Mapping[str, Any], index: Any, key: Any) -> Batch:
         """Default: the examples with these numbers as they always are; or as training sees them this once."""
@@ -125,6 +138,11 @@ class Coins(Split):
         """Always."""
         return True
 
+    @property
+    def change(self) -> Change:
+        """Coins."""
+        return Change("data.binarize=dynamic throws coins", "use data.binarize=stochastic")
+
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
         """Rows by number, as they were thrown once."""
         return Rows(self.arrays).gather(arrays, index)
@@ -188,9 +206,14 @@ class Subset(Split):
         """As in the whole split."""
         return self.split.changes
 
+    @property
+    def change(self) -> Change:
+        """As in the whole split."""
+        return self.split.change
+
     def fresh(self, arrays: Mapping[str, Any], index: Any, key: Any) -> Batch:
         """As in the whole split."""
         return self.split.fresh(arrays, self.numbers[index], key)
 
 
-__all__ = ["Coins", "Rows", "Selected", "Split", "Subset"]
+__all__ = ["Change", "Coins", "Rows", "Selected", "Split", "Subset"]

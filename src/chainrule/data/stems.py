@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.data.batches import Batch
-from chainrule.data.splits import Split
+from chainrule.data.splits import Change, Split
 
 _DECIBELS = 6.0
 """How much louder or softer a source may become in a new mixture."""
@@ -32,6 +32,11 @@ class Stems(Split):
     def changes(self) -> bool:
         """Where sources are mixed anew."""
         return self.remix
+
+    @property
+    def change(self) -> Change:
+        """New mixtures."""
+        return Change("sources are mixed anew", "use data.remix=false, or a lower data.rate")
 
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
         """Mixtures by number, with their sources."""

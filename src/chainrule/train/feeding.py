@@ -20,8 +20,8 @@ def check_feeding(split: Split, config: TrainConfig, kept: bool) -> None:
         )
     if split.changes and not kept:
         raise ArgumentError(
-            "data.binarize=dynamic: these data are too large to be kept on the device, where coins are thrown",
-            remedy="use data.binarize=stochastic",
+            f"these data are too large to be kept on the device, where training changes them: {split.change.what}",
+            remedy=split.change.remedy,
         )
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from chainrule.data.loading.options import Option, whole
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
+from chainrule.data.readers.recordings import REMIX
 
 SOURCES = ("tones", "drums")
 _LOUDEST = 0.9
@@ -38,6 +39,7 @@ class Mixes:
             "n": Option(400, whole(10, 10**6), "number of mixtures"),
             "length": Option(8192, whole(256, 2**24), "samples of each"),
             "rate": Option(8192, whole(1000, 2**18), "samples a second"),
+            "remix": REMIX,
         }
         return SourceReader("mixes", "mixtures", options, _scan)
 
@@ -51,7 +53,9 @@ def _scan(request: ReadRequest) -> Scan:
         made /= np.sqrt(np.square(made).mean(axis=1, keepdims=True))
         made[0] *= 10 ** (rng.uniform(-_DECIBELS, _DECIBELS) / 20)
         row[..., 0] = _LOUDEST * made / max(np.abs(made).max(), np.abs(made.sum(axis=0)).max())
-    contents = Contents("audio", y.sum(axis=1), y, "sources", classes=SOURCES, rate=rate)
+    contents = Contents(
+        "audio", y.sum(axis=1), y, "sources", classes=SOURCES, rate=rate, remix=request.options["remix"]
+    )
     return Scan(n, n, contents=contents)
 
 

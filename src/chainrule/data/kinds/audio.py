@@ -75,7 +75,10 @@ class AudioKind(Kind):
             return in_rows(contents, schema, shares, seed, self.positions(contents, shares, seed))
         parts = self.positions(contents, shares, seed)
         assert parts is not None, "recordings have positions"
-        splits = [Stems({"y": contents.y[part]}, remix=not number) for number, part in enumerate(parts)]
+        splits = [
+            Stems({"y": contents.y[part]}, remix=contents.remix and not number)
+            for number, part in enumerate(parts)
+        ]
         return Divided(schema, splits, Scaling(), positions=parts)
 
     def own_options(self, schema: Schema) -> dict[str, Any]:

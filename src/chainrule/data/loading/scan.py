@@ -84,6 +84,8 @@ class Contents:
     """Rows of `x` that are examples; all of them if not given."""
     groups: Int[np.ndarray, " rows"] | None = None
     """Sound: the recording that each example is cut from, counted from 0; music: the piece that each event is of."""
+    remix: bool = True
+    """Sound: whether training mixes sources with those of other examples."""
     consecutive: bool = False
     """Whether examples follow one another in time: training, validation and test are then pieces, in this order."""
     standardise: Bool[np.ndarray, " features"] | None = None

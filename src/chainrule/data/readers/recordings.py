@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from chainrule.data.loading.options import MAX_BYTES, MAX_RATIO, Option, guard, optional, whole
+from chainrule.data.loading.options import MAX_BYTES, MAX_RATIO, Option, flag, guard, optional, whole
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.loading.walking import LINKS, files_of
@@ -39,6 +39,7 @@ def _sources(value: Any) -> list[str]:
     return list(names)
 
 
+REMIX = Option(True, flag, "whether training mixes sources with those of other examples, louder and softer")
 OPTIONS = {
     "length": Option(
         None,
@@ -57,6 +58,7 @@ OPTIONS = {
         "files of a track that are its sources, by their names; unless given those that all tracks have, none: each "
         "file is a recording by itself",
     ),
+    "remix": REMIX,
     "max_files": guard(1_000_000, "most files in a folder"),
     "max_bytes": MAX_BYTES,
     "max_ratio": MAX_RATIO,
@@ -165,6 +167,7 @@ def _scan(request: ReadRequest) -> Scan:
         classes=tuple(names),
         rate=read[0][1][0].rate,
         groups=np.array(groups),
+        remix=options["remix"],
         parts=np.array(parts) if None not in parts and len(set(parts)) > 1 else None,
     )
     return Scan(total, usable, tuple(gathered.problems), contents)
@@ -270,4 +273,4 @@ def _cut(
 
 reader = SourceReader("sound", "recordings", OPTIONS, _scan)
 
-__all__ = ["LENGTH", "MIX_LENGTH", "has_sound", "reader"]
+__all__ = ["LENGTH", "MIX_LENGTH", "REMIX", "has_sound", "reader"]

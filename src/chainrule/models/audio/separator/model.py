@@ -50,7 +50,7 @@ class SeparatorConfig(Config):
     order: Literal["given", "free"] = Field(
         "given", description="free: sources may come out in any order, the best counts"
     )
-    loss: Literal["magnitude", "si-sdr"] = Field(
+    objective: Literal["magnitude", "si-sdr"] = Field(
         "magnitude", description="distance of magnitudes, or the ratio of the signals themselves"
     )
 
@@ -109,7 +109,7 @@ class Separator(CanSeparate, HasState):
 
     def loss_unit(self) -> str:
         """Decibels, or a share of the amplitude."""
-        return "dB" if self.config.loss == "si-sdr" else "amplitude"
+        return "dB" if self.config.objective == "si-sdr" else "amplitude"
 
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """The mean distance of magnitudes, or minus the ratio of the signals, of all that is to count."""
@@ -204,7 +204,7 @@ class Separator(CanSeparate, HasState):
         samples: int,
     ) -> Scalar:
         true = jnp.swapaxes(wanted, 2, 3)
-        if self.config.loss == "si-sdr":
+        if self.config.objective == "si-sdr":
             signals = self.transform.inverse(parts, samples)
             return -self._best(lambda i, j: si_sdr_bounded(signals[:, i], true[:, j]).mean(axis=1), true)
         sizes = jnp.abs(parts) / self._unit

@@ -98,7 +98,7 @@ def test_shares_of_all_sources_add_up_to_the_mixture(data: Data) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"mask": "complex", "residual": True, "loss": "si-sdr"},
+        {"mask": "complex", "residual": True, "objective": "si-sdr"},
         {"source": "drums", "nested": True, "supervise": True, "gated": True},
         {"order": "free", "normalization": "batch", "dropout": 0.5},
     ],
