@@ -18,7 +18,9 @@ import pytest
 LIST = Path(__file__).with_name("long_tests.txt")
 LONGEST = 1.5
 """Seconds of one core that a test of `make test` may take."""
-_HEAD = f"# Tests above {LONGEST} s of processor time, left to `make test-all`; written by `tests/measured.py`.\n"
+_HEAD = (
+    f"# Tests above {LONGEST} s of processor time, left to `make test-all`; written by `tests/measured.py`.\n"
+)
 
 
 def long_tests() -> frozenset[str]:

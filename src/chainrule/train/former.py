@@ -70,7 +70,9 @@ def load_call(stored: Any) -> Any:
     if stored.get("name_or_path") == "eight-gaussians":
         stored = {**stored, "name_or_path": "ring"}
     tables = {"notation": "plain"} if "drop" in stored else {}
-    images = {"convert": False} if "size" in stored and "n" not in stored else {}  # what is generated has a number
+    images = (
+        {"convert": False} if "size" in stored and "n" not in stored else {}
+    )  # what is generated has a number
     return {**tables, **images, **stored}
 
 

@@ -81,8 +81,7 @@ def replace_head(model: M, to: Data | Schema | int, *, seed: int = 0) -> M:
     >>> replace_head(network, 10).layers[-1].weight.shape
     (10, 8)
     """
-    found = models.entry_of(model) if isinstance(model, Model) else None
-    if found is not None:
+    if isinstance(model, Model) and (found := models.entry_of(model)) is not None:
         if isinstance(to, int):
             raise ArgumentError(
                 f"replace_head(to={to}): outputs of {found.name} follow from the classes of data",
@@ -113,8 +112,10 @@ def _fresh(layer: Any, outputs: int, key: Key) -> Any:
     own = isinstance(layer, Linear)
     width = layer.weight.shape[0] if own else layer.weight.shape[1]
     biased = layer.bias is not None
-    made: Any = (Linear if own else eqx.nn.Linear)(
-        width, outputs, **({"bias": biased} if own else {"use_bias": biased}), key=key
+    made: Any = (
+        Linear(width, outputs, bias=biased, key=key)
+        if own
+        else eqx.nn.Linear(width, outputs, use_bias=biased, key=key)
     )
     return eqx.tree_at(lambda one: one.bias, made, jnp.zeros(outputs)) if biased else made
 

@@ -22,6 +22,7 @@ from chainrule.agents.training.states import restored, storable_shapes
 from chainrule.agents.tree_search.fast import EvaluateBatch
 from chainrule.core import notebook, random
 from chainrule.core.errors import ArgumentError, CapabilityError, CheckpointError, RunError
+from chainrule.core.quoting import shell_word
 from chainrule.core.types import Tree
 from chainrule.models.protocol import Alarm
 from chainrule.train import Metric, checkpoints, folder, history, naming
@@ -126,7 +127,7 @@ class AgentRun:
         if self.of_game and not entry.of_games:
             raise ArgumentError(
                 f"{name} learns in environments of one agent, and {source} is a game of two",
-                remedy=f"games are learnt by alphazero: chainrule train alphazero env={source}",
+                remedy=f"games are learnt by alphazero: chainrule train alphazero env={shell_word(source)}",
             )
         config = algorithms.configure(name, **self.config["model"]["settings"])
         return entry.build(config, self.env, self.settings.steps)

@@ -126,7 +126,7 @@ def _maps(schema: Schema, symbols: np.ndarray, costs: np.ndarray, order: np.ndar
 
 def _applies(model: Model, schema: Schema) -> bool:
     # A flow says nothing of single entries: all its bits are those of the code, and its Jacobians take long.
-    if not isinstance(model, HasCode) or isinstance(model, HasDensity) or not schema.levels:
+    if isinstance(model, HasDensity) or not isinstance(model, HasCode) or not schema.levels:
         return False
     try:
         model.code()

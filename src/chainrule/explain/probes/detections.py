@@ -46,7 +46,7 @@ def examine(run: Run, data: Data, settings: DetectionSettings) -> Outcome:
     images = unit_images(run.schema, data.inverse(part.batch(np.arange(min(len(part), settings.shown))).x))
     total, wrong = int(objects.sum()), {name: n for name, n in counts.items() if name != "found"}
     most = max(wrong, key=lambda name: wrong[name])
-    rows = [
+    rows: list[list[str | float | int]] = [
         [
             classes[k],
             int(objects[k]),

@@ -77,7 +77,8 @@ def mel_filters(
             f"mel_filters(low={low:g}, high={top:g}): bands lie between 0 and half the rate, {rate / 2:g} Hz",
             remedy=f"use 0 <= low < high <= {rate / 2:g}",
         )
-    corners = mel_to_hertz(np.linspace(*hertz_to_mel(np.array([low, top]), scale), bands + 2), scale)
+    first, last = hertz_to_mel(np.array([low, top]), scale)
+    corners = mel_to_hertz(np.linspace(first, last, bands + 2), scale)
     frequency = np.linspace(0, rate / 2, bins)
     before, peak, after = corners[:-2, None], corners[1:-1, None], corners[2:, None]
     rising = (frequency[None] - before) / (peak - before)
@@ -96,7 +97,7 @@ def mel_spectrogram(
     power: Float[Array, "*leading bins frames"], bands: int, rate: float, **options: float | str | bool | None
 ) -> Float[Array, "*leading bands frames"]:
     """The power in each mel band; the options are those of `mel_filters`."""
-    filters = mel_filters(bands, power.shape[-2], rate, **options)  # type: ignore[arg-type]  # checked there
+    filters = mel_filters(bands, power.shape[-2], rate, **options)
     return jnp.einsum("bk,...km->...bm", jnp.asarray(filters, power.dtype), power)
 
 

@@ -27,6 +27,7 @@ from chainrule.models.protocol import CanCompose, Config, HasPictures, HasScores
 from chainrule.models.protocol.decoding.beam import GumbelTopK, search
 from chainrule.models.protocol.decoding.rules import rules
 from chainrule.models.protocol.decoding.sampling import write
+from chainrule.models.protocol.text import DecodingState
 from chainrule.networks.pictures import music as music_pictures
 from chainrule.nn import Linear, losses
 
@@ -130,9 +131,10 @@ class MusicModel(CanCompose, HasScores, HasPictures):
         return MusicState(jnp.zeros((), jnp.int32), self.reader.start(batch, room), control)
 
     def advance(
-        self, state: MusicState, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], MusicState]:
-        """Read on from a state; -1 is nothing, with which all music begins."""
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
+        """Read on from a state of `start`; -1 is nothing, with which all music begins."""
+        assert isinstance(state, MusicState)
         features, memory = self.reader.advance(self._inputs(tokens, state.control), state.memory)
         moved = MusicState(state.position + tokens.shape[1], memory, state.control)
         return self.head(features), moved
@@ -236,7 +238,7 @@ class MusicModel(CanCompose, HasScores, HasPictures):
 @eqx.filter_jit
 def _begun(
     model: MusicModel, read: Int[Array, "rows time"], classes: Array | None, room: int
-) -> tuple[MusicState, Float[Array, "rows vocabulary"]]:
+) -> tuple[DecodingState, Float[Array, "rows vocabulary"]]:
     """The state after a beginning, and the logits of what follows."""
     logits, state = model.advance(model.start(len(read), room, classes), read)
     return state, logits[:, -1]
