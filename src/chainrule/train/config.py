@@ -270,7 +270,7 @@ class TrainConfig(FrozenSettings):
     )
     freeze: tuple[str, ...] = Field(
         (),
-        description="parameters or layers that stay as they are, by name or pattern, e.g. freeze=body,*.bias,blocks[:3]",
+        description="parameters or layers that stay as they are, by name or pattern: freeze=body,*.bias,blocks[:3]",
     )
     lora: Adapters = Field(default_factory=Adapters)
     layer_decay: float = Field(
