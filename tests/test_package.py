@@ -121,6 +121,7 @@ def test_optional_parts_are_the_promised_ones(project: dict[str, Any]) -> None:
         "tables",
         "onnx",
         "ot",
+        "audio",
         "compress",
         "games",
         "rl",

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Shaped, UInt8
-from PIL import Image
 
 GREY = 114
 """What fills the canvas around an image: about the mean of photographs."""
@@ -48,23 +47,26 @@ def place_image(
     pixels: UInt8[np.ndarray, "height width channels"], canvas: tuple[int, int]
 ) -> tuple[UInt8[np.ndarray, "new_height new_width channels"], Placement]:
     """The whole image on a canvas of this (height, width), and where on it."""
-    return _place(pixels, canvas, Image.Resampling.BICUBIC, GREY)
+    return _place(pixels, canvas, GREY, smooth=True)
 
 
 def place_mask(
     mask: Shaped[np.ndarray, "height width"], canvas: tuple[int, int], outside: int
 ) -> Shaped[np.ndarray, "new_height new_width"]:
     """The whole mask on a canvas, each pixel one of its own values; around it stands `outside`."""
-    return _place(mask[..., None], canvas, Image.Resampling.NEAREST, outside)[0][..., 0]
+    return _place(mask[..., None], canvas, outside, smooth=False)[0][..., 0]
 
 
 def _place(
-    pixels: np.ndarray, canvas: tuple[int, int], how: Image.Resampling, outside: int
+    pixels: np.ndarray, canvas: tuple[int, int], outside: int, *, smooth: bool
 ) -> tuple[np.ndarray, Placement]:
+    from PIL import Image  # here: only those who read images wait for it
+
     found = placement(pixels.shape[:2], canvas)
     if found == Placement() and pixels.shape[:2] == tuple(canvas):
         return pixels, found
     height, width = _scaled(pixels.shape[:2], found.scale, canvas)
+    how = Image.Resampling.BICUBIC if smooth else Image.Resampling.NEAREST
     flat = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
     small = np.asarray(flat.resize((width, height), how)).reshape(height, width, pixels.shape[2])
     whole = np.full((*canvas, pixels.shape[2]), outside, pixels.dtype)
