@@ -14,13 +14,29 @@ import pytest
 from chainrule.cli import app, settings
 from chainrule.data.loading import sources
 from chainrule.data.loading.options import COMMON
-from chainrule.data.readers import arrays, captioned, cifar, documents, idx, images, pairs, table, text
+from chainrule.data.readers import (
+    arrays,
+    boxed,
+    captioned,
+    cifar,
+    documents,
+    idx,
+    images,
+    masked,
+    midi_files,
+    pairs,
+    recordings,
+    sound,
+    table,
+    text,
+)
 from chainrule.train import TrainConfig
 
 REPOSITORY = Path(__file__).parents[2]
 READERS = [
     *(arrays.reader, captioned.reader, cifar.reader, documents.folder_reader, documents.lines_reader),
     *(idx.reader, images.reader, pairs.reader, text.reader),
+    *(boxed.reader, masked.reader, midi_files.reader, recordings.reader, sound.reader),
     *(format.reader for format in table.FORMATS.values()),
 ]
 OPTIONS = {
