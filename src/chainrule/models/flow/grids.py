@@ -88,6 +88,10 @@ def measured(data: Data) -> tuple[tuple[float, float], ...]:
     most = min(len(data.train), _ROWS, max(2, _NUMBERS // schema.dimensions))
     rows = np.unique(np.linspace(0, len(data.train) - 1, most).astype(int))
     x = np.asarray(data.train.batch(rows).x, np.float64)
+    kind = "entry" if len(schema.shape) == 1 else "channel"
+    names = schema.columns or tuple(f"{kind} {j}" for j in range(schema.shape[-1]))
+    for name, values in zip(names, x.reshape(-1, schema.shape[-1]).T, strict=True):
+        _refuse_constant(data, name, values)
     if len(schema.shape) != 1:
         _refuse_levels(data, x)
         return ()
@@ -97,7 +101,6 @@ def measured(data: Data) -> tuple[tuple[float, float], ...]:
     )
     raw = x / factor[None] + shift[None]
     found = [column_grid(raw[:, j], _ROUNDING / abs(factor[j])) for j in range(raw.shape[1])]
-    names = schema.columns or tuple(f"entry {j}" for j in range(raw.shape[1]))
     for name, grid, column in zip(names, found, raw.T, strict=True):
         _refuse_few(name, grid, column)
     noisy = [f"{plain(name)} ({grid.gap:g})" for name, grid in zip(names, found, strict=True) if grid]
@@ -117,9 +120,20 @@ def measured(data: Data) -> tuple[tuple[float, float], ...]:
     return tuple((float(first), float(gap)) for first, gap in placed)
 
 
+def _refuse_constant(data: Data, name: str, values: Column) -> None:
+    """What is the same in all training examples: all of them could be put on it, as densely as one likes."""
+    if len(data.train) > 1 and np.ptp(values) == 0:
+        column = bool(data.schema.columns)
+        raise DataError(
+            f"{f'column {plain(name)!r}' if column else name} is the same in all training examples: no density of it "
+            "has a limit",
+            remedy=f"leave it out: data.drop={plain(name)}" if column else "leave it out of the arrays",
+        )
+
+
 def _refuse_few(name: str, grid: ColumnGrid | None, column: Column) -> None:
     distinct = len(np.unique(column))
-    if grid is None and 1 < distinct <= _FEW and len(column) >= _OFTEN * distinct:
+    if grid is None and distinct <= _FEW and len(column) >= _OFTEN * distinct:
         raise DataError(
             f"column {plain(name)!r} has {distinct} distinct values in {len(column):,} rows, at unequal distances: no "
             "density of it has a limit",

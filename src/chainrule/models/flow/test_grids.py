@@ -101,6 +101,19 @@ def test_few_values_at_unequal_distances_are_refused_by_name(tmp_path: Path) -> 
     assert "data.drop=shape" in str(refused.value)
 
 
+def test_a_column_that_is_always_the_same_is_refused_by_name(tmp_path: Path) -> None:
+    lines = ["weight,shape", *(f"{value:.9f},3.0" for value in DRAW.normal(size=40))]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    with pytest.raises(DataError, match="column 'shape' is the same in all training examples") as refused:
+        cr.models.build("maf", cr.data.load(tmp_path / "rows.csv", target="none"), layers=1, width=8)
+    assert "data.drop=shape" in str(refused.value)
+    data = cr.data.load(tmp_path / "rows.csv", target="none", drop="shape")  # as it says
+    assert isinstance(cr.models.build("maf", data, layers=1, width=8), FlowModel)
+    images = DRAW.random((20, 4, 4, 2)) * [1.0, 0.0]
+    with pytest.raises(DataError, match="channel 1 is the same"):
+        cr.models.build("realnvp", from_arrays(images), width=4, scales=1)
+
+
 def test_images_of_fractions_that_are_levels_are_asked_for_their_number() -> None:
     data = from_arrays(DRAW.integers(0, 256, (40, 4, 4, 1)) / 255.0)
     with pytest.raises(ArgumentError, match="shares of 255") as refused:
