@@ -8,6 +8,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError
 from chainrule.probability.transport import scale_matrix
+from chainrule.probability.transport.matrix_scaling import support_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,3 +59,22 @@ def test_zeros_that_leave_a_scaling_are_told_from_those_that_do_not() -> None:
     scale_matrix([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 1.0]], [0.2, 0.2, 2.6], [1.0, 1.0, 1.0])
     with pytest.raises(ArgumentError, match=r"matrix\[0, 1\] is -1"):
         scale_matrix([[1.0, -1.0], [1.0, 1.0]])
+
+
+def test_cycles_through_a_matching_say_the_same_as_a_linear_program() -> None:
+    """Sums that differ in the last digits take the other way."""
+    draw, seen = np.random.default_rng(0), set()
+
+    def said(matrix: np.ndarray, off: float) -> str:
+        ones = 1 + off * np.arange(len(matrix))
+        try:
+            return support_of(matrix, ones, ones[::-1])
+        except ArgumentError:
+            return "none"
+
+    for _ in range(60):
+        size = draw.integers(2, 7)
+        matrix = (draw.random((size, size)) < draw.uniform(0.3, 0.9)).astype(float)
+        seen.add(said(matrix, 0.0))
+        assert said(matrix, 0.0) == said(matrix, 1e-13), matrix
+    assert seen == {"positive", "total", "partial", "none"}

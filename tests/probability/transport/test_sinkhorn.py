@@ -354,6 +354,21 @@ def test_an_eps_below_the_digits_of_single_precision_is_refused() -> None:
         sinkhorn(*np.random.default_rng(1).dirichlet(np.ones(50), 2), SINGLE, 1e-9)  # mass has to be split
 
 
+@pytest.mark.parametrize("method", ["auto", "log"])
+def test_where_potentials_are_rounded_the_error_is_that_of_the_plan_they_say(method: str) -> None:
+    """Their own products were right to 1e-7, the plan of the rounded ones to a percent."""
+    with pytest.warns(
+        ChainruleWarning, match=r"misplaced: float64 keeps .* use a larger eps, or exact\(a, b, cost\)"
+    ):
+        found = sinkhorn(A, B, SQUARES, 1e-13, method=method)
+    assert not bool(found.converged)
+    plan = np.asarray(found.plan)
+    wrong = max(np.abs(plan.sum(axis=0) - B).sum(), np.abs(plan.sum(axis=1) - A).sum())
+    assert wrong > 1e-4
+    assert wrong / 10 < float(found.error) < 10 * wrong  # potentials are shifted by a constant, and rounded again
+    assert bool(sinkhorn(A, B, SQUARES, 1e-7, method=method).converged)
+
+
 def test_blocks_that_do_not_fit_are_refused_with_one_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
     from chainrule.core import machine
 

@@ -33,7 +33,7 @@ from chainrule.models.protocol import (
     CanSample,
     HasAudit,
     HasBatchMoments,
-    HasDensity,
+    HasConditionalDensity,
     HasPictures,
     HasSampleCaption,
     HasScores,
@@ -74,7 +74,7 @@ class FlowDraws(NamedTuple):
 @final
 class FlowModel(
     HasSampleCaption,
-    HasDensity,
+    HasConditionalDensity,
     HasBatchMoments,
     HasScores,
     CanEncode,
@@ -182,6 +182,12 @@ class FlowModel(
         z, log_det = self.bijection.inverse(x, given)
         return self.base.log_prob(z, given) + log_det
 
+    def log_prob_given(self, batch: Batch) -> Float[Array, " batch"]:
+        """The same of a batch of the data, whose targets are conditions as the flow was told them."""
+        given = self._encoded(batch.y, len(batch.x))
+        z, log_det = self.bijection.inverse(batch.x, given)
+        return self.base.log_prob(z, given) + log_det
+
     def encode(self, x: Array, condition: Any = None) -> Float[Array, "batch size"]:
         """The code of each example, as a vector."""
         x = checking.events("encode", self.schema.shape, x)
@@ -287,14 +293,9 @@ class FlowModel(
     # ------------------------------------------------------------------ judgement
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
-        """What examples cost given their conditions, how much lies beyond splines, what solving an equation took."""
+        """How much lies beyond splines, and what solving an equation took."""
         x = self.filled(batch.x, key)
         found = {}
-        if self.condition is not None:
-            given = self._encoded(batch.y, len(x))
-            z, log_det = self.bijection.inverse(x, given)
-            nats = -self.base.log_prob(z, given) - log_det
-            found["nll_given_condition"] = Scored(nats, f"nats of {units.described(self.schema)}")
         if has_splines(self.bijection):
             found["tail_share"] = Scored(tail_share(self.bijection, x, self.no_condition(len(x))))
         taken = solver_evaluations(self.bijection, x, self._given(None, len(x)))

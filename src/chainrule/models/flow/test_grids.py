@@ -10,7 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.core.errors import ArgumentError, ChainruleWarning, DataError
-from chainrule.data import Data, from_arrays
+from chainrule.data import Batch, Data, from_arrays
 from chainrule.models.flow import grids
 from chainrule.models.flow.flow_model import FlowModel
 from chainrule.train.scores import exact_likelihood
@@ -75,6 +75,21 @@ def test_a_flow_of_such_a_table_is_told_so_and_fills_the_gaps_with_noise() -> No
     assert found["nll_bound"].unit == "nats, dequantised"
     assert found["nll_weighted_bound"].kind == "bound, k=8 draws of noise"
     assert found["nll_weighted_bound"].value == pytest.approx(found["nll_bound"].value, abs=0.2)
+
+
+def test_likelihoods_given_targets_are_in_units_of_the_data_as_those_without() -> None:
+    data = from_arrays(10 * DRAW.normal(size=(60, 2)), DRAW.integers(0, 2, 60), name="wide")
+    model = cr.models.build("maf", data, layers=1, width=4, blocks=1, conditional=True)
+    assert isinstance(model, FlowModel)
+    batch = data.test.batch(np.arange(len(data.test)))
+    found = exact_likelihood.score.measure(Evaluation(model, data, data.test, len(data.test), KEY))
+    assert found["nll"].unit == found["nll_given_condition"].unit == "nats"
+    own = -eqx.filter_jit(lambda m, b: m.log_prob_given(b))(
+        model, Batch(jnp.asarray(batch.x), jnp.asarray(batch.y))
+    )
+    expected = float(own.mean()) - data.scaling.log_volume(2)
+    assert expected - float(own.mean()) > 3  # two entries ten times as wide
+    assert found["nll_given_condition"].value == pytest.approx(expected, rel=1e-4)
 
 
 def test_without_noise_the_density_of_whole_numbers_has_no_limit_and_with_it_it_has() -> None:

@@ -26,6 +26,19 @@ class HasDensity(HasLogProb):
         return None
 
 
+class HasConditionalDensity(HasDensity):
+    """Such a density also given the target of an example, where the model was told targets."""
+
+    @property
+    @abc.abstractmethod
+    def conditional(self) -> bool:
+        """Whether it is told anything of examples."""
+
+    @abc.abstractmethod
+    def log_prob_given(self, batch: Batch) -> Float[Array, " batch"]:
+        """Log-density of each example given its own target, in model units."""
+
+
 class LogPartition(NamedTuple):
     """The logarithm of a normalisation, and how it was come by."""
 
@@ -133,6 +146,7 @@ __all__ = [
     "HasBound",
     "HasBoundByLevel",
     "HasBoundParts",
+    "HasConditionalDensity",
     "HasDensity",
     "HasEnergy",
     "HasImportanceBound",

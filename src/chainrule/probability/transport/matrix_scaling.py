@@ -94,17 +94,29 @@ def support_of(
 ) -> Support:
     """What zeros leave possible; raises, with rows and columns that cannot be matched, where it is nothing.
 
-    A linear program finds the matrix with these sums, and zeros where they have to be, whose smallest other entry is
-    largest: positive for total support, zero for partial support, and none without.
+    Where all sums are equal, a perfect matching is a first transversal, and another entry lies on one if and only if
+    an alternating cycle leads through it (Dulmage and Mendelsohn, 1958). For other sums a linear program finds the
+    matrix with these sums, and zeros where they have to be, whose smallest other entry is largest: positive for total
+    support, zero for partial support, and none without.
 
     >>> support_of(np.array([[1.0, 1.0], [0.0, 1.0]]), np.ones(2), np.ones(2))
     'partial'
     """
     if (matrix > 0).all():
         return "positive"
+    alike = len(rows) == len(columns) and np.ptp(np.concatenate([rows, columns])) == 0
+    _check_matching(matrix, rows, columns, slack=0 if alike else sum(matrix.shape))
+    if alike:
+        matched = scipy.sparse.csgraph.maximum_bipartite_matching(
+            scipy.sparse.csr_array(matrix != 0), perm_type="column"
+        )
+        steps = matrix[:, matched] != 0  # from a row over an entry to the row that has this column
+        _, parts = scipy.sparse.csgraph.connected_components(
+            scipy.sparse.csr_array(steps), directed=True, connection="strong"
+        )
+        return "total" if (parts[:, None] == parts[None, :])[steps].all() else "partial"
     at, to = np.nonzero(matrix)
     count, total = len(at), rows.sum()
-    _check_matching(matrix, rows, columns)
     ones = np.ones(count)
     sums = scipy.sparse.vstack(
         [
@@ -126,8 +138,8 @@ def support_of(
     return "total" if found.status == 0 and found.x[-1] > _SMALL * total else "partial"
 
 
-def _check_matching(matrix: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> None:
-    """Raise where some rows have more to give than all columns they reach can take."""
+def _check_matching(matrix: np.ndarray, rows: np.ndarray, columns: np.ndarray, slack: int) -> None:
+    """Raise where some rows have more to give than all columns they reach can take, by more than rounding."""
     scale = 2**24 / max(rows.sum(), 1e-300)
     give, take = (np.floor(scale * sums).astype(np.int32) for sums in (rows, columns))
     height, width = matrix.shape
@@ -144,7 +156,7 @@ def _check_matching(matrix: np.ndarray, rows: np.ndarray, columns: np.ndarray) -
         shape=(height + width + 2, height + width + 2),
     )
     found = scipy.sparse.csgraph.maximum_flow(graph, source, sink)
-    if found.flow_value >= min(give.sum(), take.sum()) - (height + width):
+    if found.flow_value >= min(give.sum(), take.sum()) - slack:
         return
     left = graph - found.flow
     left.data[left.data < 0] = 0

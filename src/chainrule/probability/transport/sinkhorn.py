@@ -28,6 +28,7 @@ from chainrule.probability.transport.entropic.marginals import Balanced
 from chainrule.probability.transport.entropic.result import EntropicTransport
 from chainrule.probability.transport.entropic.solving import (
     EntropicSolution,
+    rounding,
     solved,
     solved_by_unrolling,
     tolerance_of,
@@ -38,6 +39,9 @@ MOST = 2000
 """Iterations, unless a number is given."""
 SHARE = 0.05
 """The usual eps over the mean cost."""
+
+_COARSE = 10.0
+"""An error of no more than so many roundings of potentials, beside eps, is one of rounding, not of iterations."""
 
 _beginning = jax.jit(beginning)
 
@@ -186,25 +190,30 @@ def warn_unless_converged(where: str, result: EntropicTransport) -> None:
     error = float(np.max(result.error))
     if not np.isfinite(error):
         _refuse_costs(where, result.costs)
-    _refuse_eps(where, result)
+    eps, digits = float(np.min(result.eps)), float(rounding(result.problem, *result.found))
+    finer = _finer(result.costs.dtype)
+    kept = f"{result.costs.dtype} keeps potentials to {digits:.2g} only"
+    if eps < digits:  # rounding alone changes the plan several times over: what was found is no answer
+        raise ArgumentError(f"{where}(eps={eps:.3g}): {kept}, which is more than eps", remedy=f"use {finer}")
+    if error * eps < _COARSE * digits:
+        warnings.warn(
+            f"{where}: {error:.2g} of the mass is misplaced: {kept}, too coarse for eps={eps:.3g}; use {finer}",
+            ChainruleWarning,
+            stacklevel=3,
+        )
+        return
     warnings.warn(
         f"{where}: {error:.2g} of the mass is in wrong columns after {int(np.max(result.iterations))} iterations "
-        f"with eps={float(result.eps):.3g}; use a larger eps, more max_iterations, or a larger tolerance",
+        f"with eps={eps:.3g}; use a larger eps, more max_iterations, or a larger tolerance",
         ChainruleWarning,
         stacklevel=3,
     )
 
 
-def _refuse_eps(where: str, result: EntropicTransport) -> None:
-    """Raise where rounding of the potentials alone changes the plan several times over: what was found is no answer."""
-    size = float(max(jnp.abs(potential).max() for potential in result.found))
-    digits = float(jnp.finfo(result.costs.dtype).eps) * size
-    if float(np.min(result.eps)) < digits:
-        raise ArgumentError(
-            f"{where}(eps={float(np.min(result.eps)):.3g}): {result.costs.dtype} keeps potentials of size {size:.3g} "
-            f"to {digits:.2g} only, which is more than eps",
-            remedy="use a larger eps, double precision (jax.enable_x64(True)), or exact(a, b, cost)",
-        )
+def _finer(dtype: Any) -> str:
+    """What helps where numbers are too coarse for eps."""
+    double = "" if jnp.finfo(dtype).bits > 32 else "double precision (jax.enable_x64(True)), "
+    return f"a larger eps, {double}or exact(a, b, cost)"
 
 
 def _refuse_costs(where: str, costs: Costs) -> None:

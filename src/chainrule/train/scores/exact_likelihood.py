@@ -9,7 +9,7 @@ from chainrule.core.types import Array, Key
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import HasDensity, HasLogProb, Model
+from chainrule.models.protocol import HasConditionalDensity, HasDensity, HasLogProb, Model
 from chainrule.networks import units
 from chainrule.networks.flows.dequantization import dequantized_bound
 from chainrule.train.evaluation import over
@@ -46,14 +46,25 @@ def _applies(evaluation: Evaluation) -> bool:
 
 
 def _measure(evaluation: Evaluation) -> dict[str, Metric]:
+    return _unconditional(evaluation) | _given(evaluation)
+
+
+def _filled(model: Model, schema: Schema, batch: Batch, key: Key) -> Batch:
+    """A batch with noise in the gaps between its values, where there are any."""
+    if not needs_noise(model, schema):
+        return batch
+    assert isinstance(model, HasDensity)
+    return batch._replace(x=units.dequantized(schema, batch.x, key, model.gaps))
+
+
+def _unconditional(evaluation: Evaluation) -> dict[str, Metric]:
     data, model = evaluation.data, evaluation.model
-    noisy = needs_noise(model, data.schema)
 
     def log_prob(model: Any, batch: Batch, key: Key) -> Array:
-        return model.log_prob(units.dequantized(data.schema, batch.x, key, model.gaps) if noisy else batch.x)
+        return model.log_prob(_filled(model, data.schema, batch, key).x)
 
     found = over("likelihood", log_prob, model, evaluation.split, evaluation.key)
-    if not noisy:
+    if not needs_noise(model, data.schema):
         return likelihood(found, data)
     # The mean over the noise of a logarithm is no more than the logarithm of the mean, the probability of the level.
     bounds = _dequantised(found, data, "bound", "bound")
@@ -66,6 +77,22 @@ def _measure(evaluation: Evaluation) -> dict[str, Metric]:
 
     tighter = over("likelihood by more noise", weighted, model, evaluation.split, evaluation.key)
     return bounds | _dequantised(tighter, data, "weighted_bound", f"bound, k={draws:,} draws of noise")
+
+
+def _given(evaluation: Evaluation) -> dict[str, Metric]:
+    """The same given the target of each example, for a model that is told targets and examples that have any."""
+    data, model, split = evaluation.data, evaluation.model, evaluation.split
+    told = isinstance(model, HasConditionalDensity) and model.conditional
+    if not told or split.batch(np.arange(1)).y is None:
+        return {}
+
+    def log_prob(model: Any, batch: Batch, key: Key) -> Array:
+        return model.log_prob_given(_filled(model, data.schema, batch, key))
+
+    found = over("likelihood given targets", log_prob, model, split, evaluation.key)
+    if needs_noise(model, data.schema):
+        return _dequantised(found, data, "given_condition", "bound")
+    return {f"{name}_given_condition": one for name, one in likelihood(found, data).items()}
 
 
 def _dequantised(log_prob: np.ndarray, data: Data, name: str, kind: str) -> dict[str, Metric]:

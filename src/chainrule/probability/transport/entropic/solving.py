@@ -17,6 +17,10 @@ from chainrule.probability.transport.entropic.costs import (
 from chainrule.probability.transport.entropic.derivatives import unrolled, value_at
 from chainrule.probability.transport.entropic.iteration import StoppingRule, SweepState
 from chainrule.probability.transport.entropic.log_domain import solve_by_sweeps
+from chainrule.probability.transport.entropic.marginals import Balanced
+
+_ROUNDED = 0.1
+"""Share of the tolerance that rounding of potentials may take before the error is that of the plan they say."""
 
 
 class EntropicSolution(NamedTuple):
@@ -54,7 +58,23 @@ def found(
         return jnp.where(problem.b > 0, state.g, problem.marginals.damped(left, problem.eps))
 
     # Points without weight get the potential that those with weight leave to them.
-    return state._replace(g=jax.lax.cond((problem.b > 0).all(), lambda: state.g, extended))
+    state = state._replace(g=jax.lax.cond((problem.b > 0).all(), lambda: state.g, extended))
+    if not isinstance(problem.marginals, Balanced):
+        return state
+
+    def of_the_plan() -> Array:
+        found = totals(costs, problem, state.f, state.g)
+        rows, columns = (found.rows - problem.a, found.columns - problem.b)
+        return jnp.maximum(jnp.abs(rows).sum(), jnp.abs(columns).sum())
+
+    coarse = rounding(problem, state.f, state.g) > _ROUNDED * limits.tolerance * problem.eps
+    return state._replace(error=jax.lax.cond(coarse, of_the_plan, lambda: state.error))
+
+
+def rounding(problem: EntropicProblem, f: Float[Array, " some"], g: Float[Array, " others"]) -> Scalar:
+    """What floating-point numbers do not keep of potentials where there is mass: beside eps, a change of the plan."""
+    sizes = [jnp.where(w > 0, jnp.abs(own), 0.0).max() for w, own in ((problem.a, f), (problem.b, g))]
+    return jnp.finfo(f.dtype).eps * jnp.maximum(*sizes)
 
 
 @partial(jax.jit, static_argnames=("depth", "form"))
@@ -97,4 +117,12 @@ def solved_with_itself(costs: Costs, problem: EntropicProblem, limits: StoppingR
     return EntropicSolution(value_at(costs, problem, right, f), right, f, error, count)
 
 
-__all__ = ["EntropicSolution", "found", "solved", "solved_by_unrolling", "solved_with_itself", "tolerance_of"]
+__all__ = [
+    "EntropicSolution",
+    "found",
+    "rounding",
+    "solved",
+    "solved_by_unrolling",
+    "solved_with_itself",
+    "tolerance_of",
+]

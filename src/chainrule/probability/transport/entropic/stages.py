@@ -28,6 +28,8 @@ _ROUGH = 0.02
 """Error of the marginals at which eps falls."""
 _FEW = 50
 """Sweeps after which it falls at any error."""
+_COARSE = 0.1
+"""Share of the tolerance that rounding of costs of mean size may take, before half of it is left to rounding."""
 
 SweepAt = Callable[[Array, Array, Array], tuple[Sweep, Callable[[Array, Array], Array]]]
 """From potentials and eps to a sweep, and to whether other potentials are near enough for it."""
@@ -52,6 +54,8 @@ def solve_in_stages(
     mean: Scalar,
 ) -> SweepState:
     """Potentials of the best plan, from some to begin with and the mean cost; all sweeps count, at whichever eps."""
+    coarse = jnp.finfo(g.dtype).eps * mean > _COARSE * limits.tolerance * problem.eps
+    limits = limits._replace(tolerance=jnp.where(coarse, limits.tolerance / 2, limits.tolerance))
 
     def stage(carry: _Stage) -> _Stage:
         eps, before = carry.eps, carry.state
