@@ -37,6 +37,13 @@ def test_chances_are_themselves_uniform_over_many_right_posteriors() -> None:
     assert sum(not one.is_uniform() for one in found) <= 2
 
 
+def test_draws_that_are_called_uniform_are_called_nothing_else() -> None:
+    """Also where chance is near the level: slightly shifted posteriors."""
+    found = [simulated(shift, seed=seed) for seed in range(10) for shift in (0.02, 0.04, 0.06)]
+    assert {one.is_uniform() for one in found} == {True, False}
+    assert not any(any(one.concerns()) for one in found if one.is_uniform())
+
+
 @pytest.mark.parametrize(
     ("shift", "width", "said"),
     [(0.0, 0.7, "too narrow"), (0.0, 1.4, "too wide"), (0.3, 1.0, "too high"), (-0.3, 1.0, "too low")],

@@ -137,6 +137,16 @@ def test_the_barycentre_on_the_line_averages_quantiles_exactly_and_with_entropy(
     np.testing.assert_allclose(near.weights, found.weights, atol=0.01)
 
 
+def test_sums_that_are_not_one_are_refused_with_what_helps() -> None:
+    counts = np.array([[1.0, 0, 0, 0, 0, 0, 0, 1.0], [0, 0, 3.0, 0, 0, 0, 0, 0]])
+    with pytest.raises(ArgumentError, match="row 0 sums to 2") as refused:
+        fixed_barycenter(counts, APART)
+    assert "divide each histogram by its sum" in str(refused.value)
+    assert fixed_barycenter(counts / counts.sum(axis=1, keepdims=True), APART).converged
+    with pytest.raises(ArgumentError, match=r"shares sums to 3[^\n]*\n *divide shares by their sum"):
+        fixed_barycenter(counts / [[2.0], [3.0]], APART, [1.0, 2.0])
+
+
 def test_points_move_to_the_middle_of_clouds_and_never_farther_from_them() -> None:
     found = free_barycenter([X, X + 4.0], X[:9] * 0.1)
     assert found.converged

@@ -152,3 +152,13 @@ def test_its_derivative_by_weights_is_that_of_differences(samples) -> None:
 def test_what_cannot_be_moved_is_refused(call, message) -> None:
     with pytest.raises(ArgumentError, match=message):
         call()
+
+
+def test_points_that_stay_where_they_are_have_no_slope() -> None:
+    slope = jax.jit(jax.grad(lambda x, y: wasserstein_1d(x, y, 1)))
+    np.testing.assert_allclose(
+        slope(np.array([0.0, 0.0, 1.0]), np.array([0.0, 0.0, 2.0])), [0, 0, -1 / 3], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        slope(np.array([0.0, 1.0]), np.array([0.0, 0.0, 2.0, 2.0])), [0, -0.5], rtol=1e-6
+    )

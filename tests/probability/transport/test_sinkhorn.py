@@ -365,7 +365,9 @@ def test_where_potentials_are_rounded_the_error_is_that_of_the_plan_they_say(met
     plan = np.asarray(found.plan)
     wrong = max(np.abs(plan.sum(axis=0) - B).sum(), np.abs(plan.sum(axis=1) - A).sum())
     assert wrong > 1e-4
-    assert wrong / 10 < float(found.error) < 10 * wrong  # potentials are shifted by a constant, and rounded again
+    assert (
+        wrong / 10 < float(found.error) < 10 * wrong
+    )  # potentials are shifted by a constant, and rounded again
     assert bool(sinkhorn(A, B, SQUARES, 1e-7, method=method).converged)
 
 

@@ -84,8 +84,10 @@ def unit(where: str, name: str, value: Array) -> Array:
     return require(where, name, value, lambda v: (v >= 0) & (v <= 1), "lie between 0 and 1")
 
 
-def probabilities(name: str, values: Any, normalize: bool = False) -> Array:
-    """Probabilities along the last axis: not negative, and with sum one.
+def probabilities(
+    name: str, values: Any, normalize: bool = False, *, remedy: str = "pass normalize=True to rescale"
+) -> Array:
+    """Probabilities along the last axis: not negative, and with sum one; else an error with the `remedy`.
 
     >>> probabilities("Categorical: probs", [[0.5, 0.5], [0.5, 0.25]])
     Traceback (most recent call last):
@@ -123,7 +125,7 @@ def probabilities(name: str, values: Any, normalize: bool = False) -> Array:
             f"{name}: row {row} sums to {sums[first]:.8g}; rows must sum to 1 within {_TOLERANCE:g}"
             if first
             else f"{name} sums to {sums[first]:.8g} instead of 1",
-            remedy="pass normalize=True to rescale",
+            remedy=remedy,
         )
     return array
 

@@ -51,8 +51,11 @@ class RankCalibration(NamedTuple):
         even = bool(self.p_values.min() >= level / len(self.p_values) / 2)
         return even and not any(self.concerns(level / 2))
 
-    def concerns(self, level: float = 0.01) -> Sequence[str]:
-        """What is wrong with the draws of each entry, in two words; empty where nothing shows."""
+    def concerns(self, level: float = 0.005) -> Sequence[str]:
+        """What is wrong with the draws of each entry, in two words; empty where nothing shows.
+
+        The level is that of `is_uniform`, of which uneven counts take the other half.
+        """
         n, limit = len(self.ranks), stats.norm.ppf(1 - level / len(self.p_values) / 4)
         steps = (np.arange(self.draws + 1) + 0.5) / (self.draws + 1) - 0.5
         tilt = math.sqrt(n) * (self.shares.mean(axis=0) - 0.5) / steps.std()

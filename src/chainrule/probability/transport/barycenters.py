@@ -68,7 +68,8 @@ def fixed_barycenter(
     [0.0, 0.0, 1.0, 0.0, 0.0]
     """
     where = "fixed_barycenter"
-    targets, matrix = probabilities(f"{where}: histograms", histograms), finite(where, "cost", floating(cost))
+    targets = probabilities(f"{where}: histograms", histograms, remedy="divide each histogram by its sum")
+    matrix = finite(where, "cost", floating(cost))
     if targets.ndim != 2 or matrix.ndim != 2 or targets.shape[1] != matrix.shape[1]:
         raise ArgumentError(
             f"{where}: histograms of shape {targets.shape} and costs of shape {matrix.shape}",
@@ -110,7 +111,9 @@ def free_barycenter(
     where = "free_barycenter"
     if not len(clouds):
         raise ArgumentError(f"{where}: no clouds", remedy="give at least one set of rows")
-    sets = [two_sets(where, start, cloud) for cloud in clouds]
+    sets = [
+        two_sets(f"{where}: start (x) and clouds[{k}] (y)", start, cloud) for k, cloud in enumerate(clouds)
+    ]
     points = sets[0][0]
     if weights is not None and len(weights) != len(clouds):
         raise ArgumentError(f"{where}: weights for {len(weights)} clouds of {len(clouds)}")
@@ -142,7 +145,7 @@ def free_barycenter(
 def _shares(where: str, shares: Any, count: int, dtype: Any) -> Array:
     if shares is None:
         return jnp.full(count, 1 / count, dtype)
-    found = probabilities(f"{where}: shares", shares).astype(dtype)
+    found = probabilities(f"{where}: shares", shares, remedy="divide shares by their sum").astype(dtype)
     if found.shape != (count,):
         raise ArgumentError(f"{where}(shares): shape {found.shape} for {count} distributions")
     return found

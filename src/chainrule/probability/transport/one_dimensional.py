@@ -60,11 +60,16 @@ def _moves(x: Any, y: Any, a: Any, b: Any) -> tuple[Array, Array]:
     """How far mass moves on the line, and how much of it, in shares of all."""
     first, second = _points("wasserstein_1d", x, y)
     if a is None and b is None and first.shape == second.shape:
-        apart = jnp.abs(ordered(first) - ordered(second))
+        apart = _length(ordered(first) - ordered(second))
         return apart, jnp.full_like(apart, 1 / apart.shape[-1])
     rows, columns, mass = _coupling("wasserstein_1d", first, second, a, b)
-    apart = jnp.abs(jnp.take_along_axis(first, rows, axis=-1) - jnp.take_along_axis(second, columns, axis=-1))
-    return apart, mass / mass.sum(axis=-1, keepdims=True)
+    moves = jnp.take_along_axis(first, rows, axis=-1) - jnp.take_along_axis(second, columns, axis=-1)
+    return _length(moves), mass / mass.sum(axis=-1, keepdims=True)
+
+
+def _length(moves: Array) -> Array:
+    """Absolute values, with a slope of zero where nothing moves; that of `abs` is one there."""
+    return jnp.where(moves == 0, 0.0, jnp.abs(moves))
 
 
 def monotone_coupling(x: Any, y: Any, a: Any = None, b: Any = None) -> Entries:

@@ -82,8 +82,8 @@ def _unconditional(evaluation: Evaluation) -> dict[str, Metric]:
 def _given(evaluation: Evaluation) -> dict[str, Metric]:
     """The same given the target of each example, for a model that is told targets and examples that have any."""
     data, model, split = evaluation.data, evaluation.model, evaluation.split
-    told = isinstance(model, HasConditionalDensity) and model.conditional
-    if not told or split.batch(np.arange(1)).y is None:
+    conditional = isinstance(model, HasConditionalDensity) and model.conditional
+    if not conditional or split.batch(np.arange(1)).y is None:
         return {}
 
     def log_prob(model: Any, batch: Batch, key: Key) -> Array:
