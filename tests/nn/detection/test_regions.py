@@ -3,8 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from chainrule.nn.detection import roi_align, roi_max_pool
+from chainrule.core.errors import ArgumentError
+from chainrule.nn.detection import roi_align, roi_max_pool, warp_regions
 
 MAP = np.random.default_rng(0).normal(size=(9, 11, 3)).astype(np.float32)
 BOXES = np.array([[0.0, 0, 11, 9], [2.3, 1.7, 7.9, 6.2], [-3, -2, 4, 3], [9.5, 7.5, 10, 8], [20, 20, 30, 30]])
@@ -83,3 +85,23 @@ def test_the_published_example_of_pooling_and_its_gradient_at_the_largest() -> N
     slope = jax.grad(lambda m: roi_max_pool(m, box, (2, 2)).sum())(ramp)[..., 0]
     assert np.flatnonzero(np.asarray(slope)).tolist() == [5, 7, 13, 15]
     assert slope.sum() == 4
+
+
+def test_a_warped_region_shows_the_same_share_of_what_is_around_it_whatever_its_shape() -> None:
+    across, down = np.meshgrid(np.arange(32) + 0.5, np.arange(32) + 0.5)
+    ramp = jnp.asarray(np.stack([across, down], axis=-1), jnp.float32)
+    boxes = np.array([[8.0, 8, 24, 16], [10, 4, 14, 28]])
+    found = np.asarray(warp_regions(ramp, jnp.asarray(boxes, jnp.float32), (8, 8), context=0.25))
+    for (x0, y0, x1, y1), region in zip(boxes, found, strict=True):
+        inner = region[2:6, 2:6]  # a quarter at each edge is context: what is left is the box itself
+        assert np.allclose(inner[0, :, 0], x0 + (np.arange(4) + 0.5) * (x1 - x0) / 4, atol=1e-4)
+        if y0 - (y1 - y0) / 2 >= 0 and y1 + (y1 - y0) / 2 <= 32:
+            assert np.allclose(inner[:, 0, 1], y0 + (np.arange(4) + 0.5) * (y1 - y0) / 4, atol=1e-4)
+
+
+def test_outside_of_the_image_a_warped_region_has_its_mean_colour() -> None:
+    image = jnp.asarray(MAP)
+    found = np.asarray(warp_regions(image, jnp.array([[40.0, 40, 50, 50]]), (2, 2)))
+    assert np.allclose(found[0], MAP.mean(axis=(0, 1)), atol=1e-6)
+    with pytest.raises(ArgumentError, match=r"context=0\.5"):
+        warp_regions(image, jnp.zeros((1, 4)), (2, 2), context=0.5)

@@ -19,8 +19,9 @@ from chainrule.nn.detection.boxes import (
     pairwise,
     sizes_of,
 )
+from chainrule.nn.detection.detections import detections
 from chainrule.nn.detection.errors import DetectionErrors, detection_errors
-from chainrule.nn.detection.regions import roi_align, roi_max_pool
+from chainrule.nn.detection.regions import roi_align, roi_max_pool, warp_regions
 from chainrule.nn.detection.selective_search import selective_search
 from chainrule.nn.detection.superpixels import graph_segments, slic
 from chainrule.nn.detection.suppression import Kept, nms, soft_nms
@@ -38,6 +39,7 @@ __all__ = [
     "clip_boxes",
     "decode_boxes",
     "detection_errors",
+    "detections",
     "diou",
     "encode_boxes",
     "from_centers",
@@ -55,4 +57,5 @@ __all__ = [
     "sizes_of",
     "slic",
     "soft_nms",
+    "warp_regions",
 ]

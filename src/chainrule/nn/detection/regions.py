@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.checks import whole
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
 from chainrule.nn.detection.boxes import check_boxes
 
@@ -60,6 +61,32 @@ def roi_align(
     return jnp.einsum("rjw,riwc->rijc", along, tall)
 
 
+@jax.named_scope("warp_regions")
+def warp_regions(
+    image: FeatureMap, boxes: RegionBoxes, size: tuple[int, int], *, context: float = 0.0
+) -> Float[Array, "regions rows columns channels"]:
+    """The pixels within each box, stretched to one size whatever its shape (R-CNN; Girshick et al., 2014).
+
+    `context` is the share of the side of what comes out that shows, at each edge, what lies around the box: 16 of 227
+    pixels as published. What would lie outside of the image has the mean colour of the image.
+
+    >>> image = jnp.zeros((8, 8, 1)).at[2:6, 2:6].set(1.0)
+    >>> box = jnp.array([[2.0, 2, 6, 6]])
+    >>> [float(warp_regions(image, box, (4, 4), context=context).mean()) for context in (0.0, 0.25)]
+    [1.0, 0.25]
+    """
+    check_boxes("warp_regions", "boxes", boxes)
+    if not 0 <= context < 0.5:
+        raise ArgumentError(
+            f"warp_regions(context={context}): context must be at least 0 and below 0.5",
+            remedy="16 / 227, about 0.07, is what was published",
+        )
+    around = (boxes[:, 2:] - boxes[:, :2]) * (context / (1 - 2 * context))
+    wider = jnp.concatenate([boxes[:, :2] - around, boxes[:, 2:] + around], axis=1)
+    mean = image.mean(axis=(0, 1), keepdims=True)
+    return roi_align(image - mean, wider, size) + mean[None]
+
+
 def _sizes(where: str, boxes: Array, size: tuple[int, int]) -> tuple[int, int]:
     check_boxes(where, "boxes", boxes)
     return whole(where, "size", size[0]), whole(where, "size", size[1])
@@ -88,4 +115,4 @@ def _weights(low: Array, high: Array, cells: int, samples: int, length: int) -> 
     return near.reshape(len(low), cells, samples, length).mean(axis=2)
 
 
-__all__ = ["roi_align", "roi_max_pool"]
+__all__ = ["roi_align", "roi_max_pool", "warp_regions"]

@@ -11,10 +11,10 @@ from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import CanLocate, Config, HasState, Metrics, weighted_mean
-from chainrule.models.vision.detecting import detections
 from chainrule.models.vision.detector.heads import AnchorFree, CellHead, Yolo
 from chainrule.models.vision.pyramid import Pyramid, grids
 from chainrule.networks.image_towers import Normalization
+from chainrule.nn.detection.detections import detections
 from chainrule.nn.sequential import running_statistics
 
 

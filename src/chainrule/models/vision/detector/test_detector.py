@@ -11,10 +11,10 @@ import pytest
 from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Schema, load
-from chainrule.models.vision.detecting import detections
 from chainrule.models.vision.detector import Detector, DetectorConfig
 from chainrule.models.vision.detector.heads import AnchorFree, Yolo
 from chainrule.models.vision.detector.heads.yolo import cell_boxes, cell_targets
+from chainrule.nn.detection.detections import detections
 
 SHAPES = Schema("image", (64, 64, 3), "boxes", (3, 5), classes=("circle", "square"))
 SMALL: dict[str, Any] = {"width": 2, "channels": 4, "depth": 1, "blocks": 0}

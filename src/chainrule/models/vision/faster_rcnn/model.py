@@ -18,7 +18,6 @@ from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, HasProposals, HasState, Metrics, weighted_mean
-from chainrule.models.vision.detecting import detections
 from chainrule.models.vision.pyramid import FINEST, Pyramid, grids
 from chainrule.models.vision.sampling import match, sample
 from chainrule.networks.image_towers import ConvBlock, Normalization
@@ -33,6 +32,7 @@ from chainrule.nn.detection import (
     roi_align,
     roi_max_pool,
 )
+from chainrule.nn.detection.detections import detections
 from chainrule.nn.losses import cross_entropy
 from chainrule.nn.sequential import running_statistics
 

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.nn.detection import clip_boxes, nms
+from chainrule.nn.detection.boxes import clip_boxes
+from chainrule.nn.detection.suppression import nms
 
 
 def detections(
