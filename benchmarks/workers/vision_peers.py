@@ -1,4 +1,4 @@
-"""The peers' side of the `vision` benchmark: PyTorch by the book, and torchvision's own operators."""
+"""The peers' side of the `vision` benchmark: PyTorch by the book, torchvision's own operators, and SciPy."""
 
 import time
 from collections.abc import Callable
@@ -10,10 +10,11 @@ from protocol import Ready, serve, steady
 
 
 def prepare(package: str, task: str, count: int, side: int, threads: int) -> Ready:
-    import torch
+    if package != "scipy":
+        import torch
 
-    torch.set_num_threads(threads)
-    torch.set_grad_enabled(False)
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
     began = time.perf_counter()
     work = TASKS[package, task](count, side)
     found = work()
@@ -112,11 +113,49 @@ def vision_align(count: int, side: int) -> Callable[[], list[float]]:
     return work
 
 
+def torch_stft(count: int, side: int) -> Callable[[], list[float]]:
+    """torch.stft and torch.istft."""
+    import torch
+
+    del side
+    x, window = torch.from_numpy(problems.sound(count)), torch.hann_window(problems.WINDOW)
+
+    def work() -> list[float]:
+        given: dict[str, Any] = {"hop_length": problems.HOP, "window": window, "center": True}
+        found = torch.stft(x, problems.WINDOW, pad_mode="constant", return_complex=True, **given)
+        back = torch.istft(found, problems.WINDOW, length=count, **given)
+        return [float(found.abs().square().sum()), float((back[:, ::7] * x[:, ::7]).sum())]
+
+    return work
+
+
+def scipy_stft(count: int, side: int) -> Callable[[], list[float]]:
+    """scipy.signal.ShortTimeFFT, which has a few more frames at either end."""
+    import numpy as np
+    from scipy.signal import ShortTimeFFT, get_window
+
+    del side
+    x, window = problems.sound(count), get_window("hann", problems.WINDOW).astype(np.float32)
+    transform = ShortTimeFFT(window, hop=problems.HOP, fs=1, fft_mode="onesided")
+    first, frames = -transform.p_min, count // problems.HOP + 1
+
+    def work() -> list[float]:
+        found = transform.stft(x)
+        back = transform.istft(found, k1=count)
+        held = found[..., first : first + frames]
+        power = float((held.real**2 + held.imag**2).sum())
+        return [power, float((back[:, ::7] * x[:, ::7]).sum())]
+
+    return work
+
+
 TASKS = {
     ("torch", "nms"): plain_nms,
     ("torchvision", "nms"): vision_nms,
     ("torch", "align"): plain_align,
     ("torchvision", "align"): vision_align,
+    ("torch", "stft"): torch_stft,
+    ("scipy", "stft"): scipy_stft,
 }
 
 if __name__ == "__main__":
