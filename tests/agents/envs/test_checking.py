@@ -92,7 +92,15 @@ def test_functions_need_no_params_and_actions_may_be_numbers(write: Any) -> None
             "x, -jnp.abs(x).sum(), t >= 20,",
             "step returns 5 values, six are",
         ),
-        ("-jnp.abs(x).sum(), False", "-jnp.abs(x).sum() / 0 * 0, False", "not a number"),
+        ("-jnp.abs(x).sum(), False", "-jnp.abs(x).sum() / 0 * 0, False", "not a finite number"),
+        ("-jnp.abs(x).sum(), False", "jnp.where(t > 3, jnp.inf, 0.0), False", "not a finite number"),
+        ("x = jnp.clip", "raise RuntimeError('boom')\n    x = jnp.clip", "step fails: RuntimeError: boom"),
+        (
+            "x = jax.random",
+            "raise RuntimeError('boom')\n    x = jax.random",
+            "reset fails: RuntimeError: boom",
+        ),
+        ("x = jax.random", "if key[0] > 0: pass\n    x = jax.random", "reset "),
         (
             "-jnp.abs(x).sum(), False",
             "-jnp.abs(x), False",
@@ -131,6 +139,12 @@ def test_unknown_numbers_get_a_suggestion_and_all_must_be_finite(write: Any) -> 
         envs.load(file, push=float("nan"))
     with pytest.raises(ArgumentError, match="there is no file"):
         envs.load(file.with_name("other.py"))
+
+
+def test_an_environment_that_never_ends_is_said_to(write: Any) -> None:
+    endless = envs.check_env(envs.load(write(GOOD.replace("t >= 20", "False"))), steps=50)
+    assert endless.endless in endless.notes
+    assert endless.endless.startswith("no episode was over within 50 random steps")
 
 
 def test_rewards_after_an_end_are_noted() -> None:

@@ -79,6 +79,11 @@ def test_explained_variance_and_normal_form() -> None:
     assert float(explained_variance(jnp.zeros(4), x)) == 0
     assert float(explained_variance(-x, x)) == pytest.approx(-3)
     assert np.isnan(explained_variance(x, jnp.ones(4)))
+    padded = [jnp.append(part, jnp.zeros(4)) for part in (105 - x, 100 + x)]
+    among = jnp.arange(8) < 4
+    alone = explained_variance(padded[0][:4], padded[1][:4])
+    assert float(explained_variance(*padded, among)) == pytest.approx(float(alone))
+    assert float(alone) < 0 < float(explained_variance(*padded))  # zeros beyond an end explain themselves
     found = np.asarray(normalised(x))
     assert found.mean() == pytest.approx(0, abs=1e-6)
     assert found.std() == pytest.approx(1, abs=1e-5)

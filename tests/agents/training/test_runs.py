@@ -12,6 +12,7 @@ from chainrule.agents import AgentRun, fit, resume
 from chainrule.agents.training import pictures
 from chainrule.agents.training.fitting import described
 from chainrule.agents.training.states import restored, storable, storable_shapes
+from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, RunError
 from chainrule.train import Run, checkpoints, events
 from chainrule.train.history import read
@@ -77,6 +78,16 @@ def test_scores_have_errors_between_agents(trained: AgentRun) -> None:
     assert trained.score(4) == found
     with pytest.raises(ArgumentError, match=r"score\(episodes=1\): at least 2"):
         trained.score(1)
+
+
+def test_episodes_that_are_still_under_way_are_no_alarm(tmp_path: Path) -> None:
+    short = {"environments": 2, "length": 4, "epochs": 1, "minibatches": 1, "widths": (4,)}
+    run = fit(
+        "ppo", "mountain-car", algorithm_settings=short, run=tmp_path / "short", steps=16, eval_episodes=2
+    )
+    assert not [alarm for alarm in run.alarms if alarm.name == "not finite"]
+    assert "return_mean" not in read(run.path)[0]
+    assert tree.first_nonfinite(storable(run.states)) is None
 
 
 def test_what_is_stored_comes_back() -> None:

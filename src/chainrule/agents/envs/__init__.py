@@ -21,7 +21,7 @@ from chainrule.agents.envs.checking import EnvironmentCheck, check_env
 from chainrule.agents.envs.entry import EnvironmentEntry, EnvironmentSetting, made, settings_of
 from chainrule.agents.envs.finite import FiniteEnvironment
 from chainrule.agents.envs.gymnasium_bridge import PREFIX, GymEnvironment, bridge_note, bridged
-from chainrule.agents.envs.own import load
+from chainrule.agents.envs.own import OwnEnvironment, load
 from chainrule.agents.envs.spaces import Box, Discrete, MultiDiscrete, Space
 from chainrule.agents.envs.wrappers import innermost, settled, vector_observations
 from chainrule.core.errors import ArgumentError, suggest
@@ -131,6 +131,7 @@ __all__ = [
     "HasDrawing",
     "HasLegalActions",
     "MultiDiscrete",
+    "OwnEnvironment",
     "Space",
     "TimeStep",
     "advance_or_restart",

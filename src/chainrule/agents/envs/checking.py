@@ -1,6 +1,6 @@
 """Checks of environments: what a learner takes for granted, tried on random steps before anything is trained."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.agents.envs.base import Environment, TimeStep, or_restarted
 from chainrule.agents.envs.spaces import Space
 from chainrule.core.checks import whole
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.core.types import Array, Key
 
 
@@ -30,6 +30,16 @@ class EnvironmentCheck:
     highest_reward: float
     notes: tuple[str, ...]
     """What is no error, and may still surprise."""
+
+    @property
+    def endless(self) -> str:
+        """That no episode was over, in a sentence; empty where one was."""
+        if self.terminated or self.truncated:
+            return ""
+        return (
+            f"no episode was over within {self.steps:,} random steps; a limit of time may be wanted: let step say so "
+            "by truncated, as in t >= 500"
+        )
 
 
 class _Seen(NamedTuple):
@@ -60,15 +70,12 @@ def check_env(env: Environment[Any], steps: int = 1000, seed: int = 0) -> Enviro
     _check_shapes(env)
     seen = jax.device_get(_random_steps(env, jax.random.key(seed), steps))
     _check_steps(seen)
-    over = seen.terminated | seen.truncated
     notes = []
     late = seen.terminated & (seen.later_reward != 0)
     if late.any():
         reward = float(seen.later_reward[late.argmax()])
         notes.append(f"a step after an end still earns {reward:g}; it must not be counted")
-    if not over.any():
-        notes.append(f"no episode was over within {steps:,} steps; a TimeLimit may be wanted")
-    return EnvironmentCheck(
+    found = EnvironmentCheck(
         steps,
         int(seen.terminated.sum()),
         int(seen.truncated.sum()),
@@ -76,6 +83,7 @@ def check_env(env: Environment[Any], steps: int = 1000, seed: int = 0) -> Enviro
         float(seen.reward.max()),
         tuple(notes),
     )
+    return replace(found, notes=(*notes, found.endless)) if found.endless else found
 
 
 def never_ends(env: Environment[Any]) -> bool:
@@ -107,21 +115,30 @@ def _check_shapes(env: Environment[Any]) -> None:
     key = jax.eval_shape(lambda: jax.random.key(0))
     space = env.action_space
     action = jax.ShapeDtypeStruct(space.shape, space.dtype)
-    state, first = _traced("reset", eqx.filter_eval_shape, env.reset, key)
-    after = _traced("step", eqx.filter_eval_shape, env.step, key, state, action)
+    state, first = traced("reset", eqx.filter_eval_shape, env.reset, key)
+    after = traced("step", eqx.filter_eval_shape, env.step, key, state, action)
     if not isinstance(after, TimeStep):
         raise ArgumentError(f"step returns {type(after).__name__}, not a TimeStep")
     _check_observation("reset", first, env.observation_space)
     _check_observation("step", after.observation, env.observation_space)
     if after.reward.shape != () or not jnp.issubdtype(after.reward.dtype, jnp.floating):
-        raise ArgumentError(f"step: the reward is {_shown(after.reward)}, not one real number")
+        raise ArgumentError(
+            f"step: the reward is {_shown(after.reward)}, not one real number",
+            remedy="take one entry, as in x[0], or a sum",
+        )
     for name, flag in (("terminated", after.terminated), ("truncated", after.truncated)):
         if flag.shape != () or flag.dtype != bool:
-            raise ArgumentError(f"step: {name} is {_shown(flag)}, not one truth value")
+            raise ArgumentError(
+                f"step: {name} is {_shown(flag)}, not one truth value",
+                remedy="compare numbers, as in x[0] > 2 or t >= 100",
+            )
     before: Any = jax.tree.structure(state)
     now: Any = jax.tree.structure(after.state)
     if before != now:
-        raise ArgumentError(f"step: the state changes from {before} to {now}")
+        raise ArgumentError(
+            f"step: the state changes from {before} to {now}",
+            remedy="return the same parts of it from reset and step",
+        )
     pairs = zip(jax.tree.leaves_with_path(state), jax.tree.leaves(after.state), strict=True)
     for (path, old), new in pairs:
         if (old.shape, old.dtype) != (new.shape, new.dtype):
@@ -132,10 +149,12 @@ def _check_shapes(env: Environment[Any]) -> None:
             )
 
 
-def _traced(name: str, shapes: Any, function: Any, *arguments: Any) -> Any:
-    """Shapes of what a function returns; what JAX cannot compile is said in words."""
+def traced(name: str, shapes: Any, function: Any, *arguments: Any) -> Any:
+    """Shapes of what a function of the user's returns; what JAX cannot compile, or fails, is said in words."""
     try:
         return shapes(function, *arguments)
+    except ChainruleError:
+        raise
     except (
         jax.errors.TracerArrayConversionError,
         jax.errors.TracerBoolConversionError,
@@ -145,6 +164,12 @@ def _traced(name: str, shapes: Any, function: Any, *arguments: Any) -> Any:
         raise ArgumentError(
             f"{name} cannot be compiled: it needs the value of an array ({type(error).__name__})",
             remedy="write jnp.where(condition, a, b) for `if`, and jax.numpy for numpy",
+        ) from error
+    except Exception as error:  # whatever the code of others may raise
+        lines = str(error).splitlines() or [""]
+        raise ArgumentError(
+            f"{name} fails: {type(error).__name__}: {lines[0]}",
+            remedy=f"mend {name}; on the command line --trace shows where it fails",
         ) from error
 
 
@@ -170,7 +195,7 @@ def _random_steps(env: Environment[Any], key: Key, steps: int) -> _Seen:
         seen = _Seen(
             after.observation,
             ~env.observation_space.contains(after.observation),
-            ~_finite((after.observation, after.reward, after.state)),
+            ~(_finite((after.observation, after.reward, after.state)) & jnp.isfinite(after.reward)),
             after.reward,
             ~_equal(after, again),
             after.terminated,
@@ -203,7 +228,7 @@ def _check_steps(seen: _Seen) -> None:
     """Raise with the first step that breaks a rule."""
     broken = {
         "impure": "the same state, action and key lead to two different results",
-        "not_finite": "there is a value that is not a number",
+        "not_finite": "there is a value that is not a finite number",
         "outside": "the observation lies outside its space",
     }
     remedies = {
@@ -222,4 +247,4 @@ def _check_steps(seen: _Seen) -> None:
     )
 
 
-__all__ = ["EnvironmentCheck", "check_env", "never_ends"]
+__all__ = ["EnvironmentCheck", "check_env", "never_ends", "traced"]

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.agents.envs.base import Environment, TimeStep
-from chainrule.agents.envs.checking import check_env
+from chainrule.agents.envs.checking import check_env, traced
 from chainrule.agents.envs.spaces import Box, Discrete, Space
 from chainrule.core import code_files
 from chainrule.core.errors import ArgumentError, suggest
@@ -168,7 +168,7 @@ def _space(name: str, said: Any) -> Space:
 
 def _inferred(reset: Callable[..., Any], params: Tree) -> Space:
     """The space of what `reset` returns: any real numbers of that shape."""
-    seen = eqx.filter_eval_shape(lambda: begun(reset, jax.random.key(0), params))[1]
+    seen = traced("reset", eqx.filter_eval_shape, lambda: begun(reset, jax.random.key(0), params))[1]
     if not isinstance(seen, jax.ShapeDtypeStruct):
         raise ArgumentError("the observation is not one array", remedy="put its parts into one array")
     if not jnp.issubdtype(seen.dtype, jnp.floating):

@@ -63,10 +63,16 @@ def discounted_sums(
     return jax.lax.scan(backward, start, (terms, kept), reverse=True, unroll=_UNROLLED)[1]
 
 
-def explained_variance(values: Float[Array, "..."], targets: Float[Array, "..."]) -> Float[Array, ""]:
-    """The share of the targets' variance that the values explain: 1 for all, 0 for none, below 0 for harm."""
-    spread = jnp.var(targets)
-    return jnp.where(spread > 0, 1 - jnp.var(targets - values) / jnp.where(spread > 0, spread, 1), jnp.nan)
+def explained_variance(
+    values: Float[Array, "..."], targets: Float[Array, "..."], among: Bool[Array, "..."] | None = None
+) -> Float[Array, ""]:
+    """The share of the targets' variance that the values explain: 1 for all, 0 for none, below 0 for harm.
+
+    Only entries that are `among` those that count, where it is given.
+    """
+    spread = jnp.var(targets, where=among)
+    left = jnp.var(targets - values, where=among)
+    return jnp.where(spread > 0, 1 - left / jnp.where(spread > 0, spread, 1), jnp.nan)
 
 
 def normalised(x: Float[Array, "*any"]) -> Float[Array, "*any"]:

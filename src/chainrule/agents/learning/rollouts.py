@@ -126,19 +126,24 @@ def gather(
 
 
 class EndedEpisodes(NamedTuple):
-    """Episodes that ended lately: numbers that stay until the next ones end, none before the first."""
+    """Episodes that ended lately: numbers that stay until the next ones end; zeros before the first."""
 
+    # No NaN is kept: what is not finite in a state is looked for as the sign of a training that has gone wrong.
     return_mean: Float[Array, ""]
     length_mean: Float[Array, ""]
 
     @staticmethod
     def none() -> "EndedEpisodes":
         """Before any episode has ended."""
-        return EndedEpisodes(jnp.full((), jnp.nan, jnp.float32), jnp.full((), jnp.nan, jnp.float32))
+        return EndedEpisodes(jnp.zeros((), jnp.float32), jnp.zeros((), jnp.float32))
 
     def metrics(self) -> dict[str, Array]:
-        """By the names that every algorithm has for them."""
-        return {"return_mean": self.return_mean, "episode_length": self.length_mean}
+        """By the names that every algorithm has for them; not numbers before the first has ended."""
+        known = self.length_mean > 0
+        return {
+            "return_mean": jnp.where(known, self.return_mean, jnp.nan),
+            "episode_length": jnp.where(known, self.length_mean, jnp.nan),
+        }
 
     def after(self, rollout: Rollout) -> "EndedEpisodes":
         """With the episodes that ended in a rollout, where there are any."""

@@ -69,7 +69,7 @@ class AgentTrainer:
             with self.signals:
                 self.writer.write(step=done * self.each, best=self.journal["best"])
                 self.notify(self._started(states, done))
-                self._say_what_a_bridge_costs()
+                self._say_what_may_surprise()
                 if done < self.total:
                     states, done = self._train(states, done)
             outcome.status, outcome.message = self._outcome(done)
@@ -146,10 +146,15 @@ class AgentTrainer:
             total=self.total * self.each,
         )
 
-    def _say_what_a_bridge_costs(self) -> None:
-        """Worlds of others are stepped on the host, which takes longer than a compiled one of ours."""
-        if isinstance(self.run.source, envs.GymEnvironment):
-            line = f"{envs.bridge_note(self.run.source)}; cartpole: {envs.bridge_note(envs.make('cartpole'))}"
+    def _say_what_may_surprise(self) -> None:
+        """Worlds of others are stepped on the host, slower than ours; those of one's own may never end."""
+        source = self.run.source
+        line = ""
+        if isinstance(source, envs.GymEnvironment):
+            line = f"{envs.bridge_note(source)}; cartpole: {envs.bridge_note(envs.make('cartpole'))}"
+        elif isinstance(source, envs.OwnEnvironment):
+            line = envs.check_env(source).endless
+        if line:
             self.writer.log(line)
             self.notify(events.Noticed(line))
 

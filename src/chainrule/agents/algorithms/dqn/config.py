@@ -89,7 +89,7 @@ def check(config: DQNConfig, steps: int) -> None:
     check_multiple("target_every", config.target_every, "update_every", config.update_every)
     if config.n_step * config.environments > config.buffer:
         raise ArgumentError(
-            f"n_step={config.n_step}: so many steps of {config.environments} environments exceed the buffer",
+            f"n_step={config.n_step}: so many steps of each world exceed the buffer",
             remedy=f"set buffer to {config.n_step * config.environments} at least",
         )
 

@@ -156,8 +156,7 @@ class DQN(Learner[DQNState], HasLearningSignal):
         )
         finished = state.finished.with_ended(*episodes)
         metrics = {
-            "return_mean": finished.return_mean,
-            "episode_length": finished.length_mean,
+            **finished.metrics(),
             "loss": seen["loss"].mean(),
             "q_mean": seen["q_mean"].mean(),
             "q_max": seen["q_max"].max(),

@@ -136,8 +136,7 @@ class PQN(Learner[PQNState]):
         state, seen = self._learnt(state, steps, rate, learn_key)
         finished = state.finished.with_ended(*episodes)
         metrics = {
-            "return_mean": finished.return_mean,
-            "episode_length": finished.length_mean,
+            **finished.metrics(),
             "loss": seen["loss"].mean(),
             "q_mean": seen["q_mean"].mean(),
             "q_max": seen["q_max"].max(),

@@ -149,9 +149,7 @@ class Reinforce(Learner[PolicyState]):
             | finished.metrics()
             | {
                 "gradient_variance": variance(slopes),
-                "explained_variance": explained_variance(
-                    jnp.where(episodes.alive, values, 0), jnp.where(episodes.alive, episodes.returns, 0)
-                ),
+                "explained_variance": explained_variance(values, episodes.returns, episodes.alive),
                 "learning_rate": rate,
             }
         )

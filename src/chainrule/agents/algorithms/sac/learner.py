@@ -180,8 +180,7 @@ class SAC(Learner[SACState]):
         )
         finished = state.finished.with_ended(*episodes)
         metrics = {
-            "return_mean": finished.return_mean,
-            "episode_length": finished.length_mean,
+            **finished.metrics(),
             **{name: values.max() if name == "q_max" else values.mean() for name, values in seen.items()},
             "buffer_fill": state.replay.filled / state.replay.slots,
             "learning_rate": jnp.asarray(state.hyper.learning_rate),
