@@ -35,7 +35,20 @@ def test_a_whole_game_can_be_played(
     cli: Command, player: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     words = [f"runs={player}", "simulations=4"]
-    moves = ["back", "hint", "b2", "nowhere", "b2", "moves", "back", "b2", "save half.json", "resign"]
+    moves = [
+        "back",
+        "hint",
+        "b2",
+        "nowhere",
+        "b2",
+        "moves",
+        "back",
+        "b2",
+        "save half.json",
+        "save nowhere/half.json",
+        "save half.sgf",
+        "resign",
+    ]
     typed(monkeypatch, *moves)
     ended = cli("play", "toy", *words, f"out={tmp_path / 'game.json'}")
     assert ended.code == 0, ended.err
@@ -46,6 +59,8 @@ def test_a_whole_game_can_be_played(
         "'nowhere' is no move of tic-tac-toe",
         "this move is not legal here",
         "legal    ",
+        "there is no folder 'nowhere' to save the game in",
+        "SGF is for games of Go",
         "plays",
         "won after",
     ):

@@ -35,6 +35,7 @@ def play(name: RunName, settings: Settings = None) -> None:
     """
     from chainrule.agents import AgentRun
     from chainrule.agents.arena.opponents import SearchOpponent
+    from chainrule.agents.arena.records import check_place
     from chainrule.agents.arena.session import Session
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
@@ -54,6 +55,8 @@ def play(name: RunName, settings: Settings = None) -> None:
     simulations = whole_number("simulations", given.get("simulations", "200"))
     seed = whole_number("seed", given.get("seed", "0"), low=0)
     run = AgentRun.open(find(wanted, runs_folder(given.get("runs"))))
+    if "out" in given and run.of_game:
+        check_place(run.source.name, Path(given["out"]).expanduser())
     guide = run.evaluator()
     ours: Opponent = SearchOpponent(run.env, simulations, guide, title=run.id)
     if "against" in given:

@@ -55,9 +55,29 @@ class GameRecord:
 def save_record(record: GameRecord, path: Path | str) -> Path:
     """Write a record: SGF where the name ends so, which only games of Go can, else JSON."""
     path = Path(path)
+    check_place(record.game, path)
     text = write_sgf(record) if path.suffix.lower() == ".sgf" else json.dumps(asdict(record), indent=1) + "\n"
     write_atomic(path, text)
     return path
+
+
+def _check_sgf(game: str) -> None:
+    """Raise unless games of this name have records in SGF."""
+    if game != "go":
+        raise ArgumentError(f"SGF is for games of Go, not {game}", remedy="save it as .json")
+
+
+def check_place(game: str, path: Path) -> None:
+    """Raise unless a record of a game can be written there: asked before a game, it is not lost after it."""
+    if path.suffix.lower() == ".sgf":
+        _check_sgf(game)
+    if path.is_dir():
+        raise ArgumentError(f"{str(path)!r} is a folder", remedy="name a file in it, such as game.json")
+    if not path.parent.is_dir():
+        raise ArgumentError(
+            f"there is no folder {str(path.parent)!r} to save the game in",
+            remedy="make it, or save elsewhere",
+        )
 
 
 def load_record(path: Path | str) -> GameRecord:
@@ -105,9 +125,8 @@ def read_sgf(text: str) -> GameRecord:
 
 
 def write_sgf(record: GameRecord) -> str:
-    """A record of Go as SGF."""
-    if record.game != "go":
-        raise ArgumentError(f"SGF is for games of Go, not {record.game}", remedy="save it as .json")
+    """A record of Go as SGF; those of other games are refused."""
+    _check_sgf(record.game)
     size = int(record.settings.get("size", 9))
     head = {"GM": "1", "FF": "4", "SZ": str(size), "KM": f"{record.settings.get('komi', 7.5):g}"}
     head |= {"PB": record.players[0], "PW": record.players[1]}
@@ -126,4 +145,4 @@ def _protected(value: str) -> str:
     return re.sub(r"([\]\\])", r"\\\1", value)
 
 
-__all__ = ["GameRecord", "load_record", "read_sgf", "save_record", "write_sgf"]
+__all__ = ["GameRecord", "check_place", "load_record", "read_sgf", "save_record", "write_sgf"]
