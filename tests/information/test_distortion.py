@@ -97,6 +97,7 @@ def test_water_filling_shares_the_distortion_best(seed: int) -> None:
         (lambda: I.rate_distortion([0.5, 0.5], -FLIPS, 1.0), "never negative"),
         (lambda: I.gaussian_rate_distortion([1.0], 0.0), "infinitely many bits"),
         (lambda: I.shannon_lower_bound([0.5, 0.5], 0.1, measure="squared"), "a density is needed"),
+        (lambda: I.shannon_lower_bound(Normal(0.0, 1.0), 0.1), "a Normal has a density"),
     ],
 )
 def test_problems_that_are_none_are_refused(call, message) -> None:

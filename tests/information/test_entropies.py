@@ -63,6 +63,14 @@ def test_cross_entropy_is_entropy_and_divergence_and_infinite_off_the_support() 
     p, q = [0.5, 0.25, 0.25], [0.25, 0.5, 0.25]
     assert I.cross_entropy(p, q) == pytest.approx(I.entropy(p) + scipy.stats.entropy(p, q, base=2))
     assert I.cross_entropy([0.5, 0.5], [1.0, 0.0]) == np.inf
+    assert str(I.cross_entropy([0, 1], [0, 1])) == "0.0"
+
+
+def test_axes_may_be_numbers_of_numpy() -> None:
+    joint = np.array([[0.45, 0.05], [0.05, 0.45]])
+    first, second = np.arange(2)
+    assert I.conditional_entropy(joint, first, second) == I.conditional_entropy(joint, 0, 1)
+    assert I.mutual_information(joint, (first,), second) == I.mutual_information(joint)
 
 
 def test_differential_entropy_may_be_negative_and_follows_the_scale() -> None:

@@ -103,6 +103,14 @@ def test_copying_on_repeats_and_jumping_mixes() -> None:
     assert share[0] > 0.9 > share[1]
 
 
+def test_an_estimate_is_printed_with_what_is_to_be_known_of_it() -> None:
+    crowded = I.entropy_estimate(np.random.default_rng(0).normal(size=200))
+    assert "too few of each, the estimate is too low" in str(crowded)
+    phrases = str(I.entropy_estimate("ab" * 50, "lz78"))
+    assert "nan" not in phrases
+    assert "An entropy rate" in phrases
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

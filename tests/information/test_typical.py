@@ -67,6 +67,17 @@ def test_random_sequences_become_typical() -> None:
     assert found.rate(sequence) == pytest.approx(I.entropy(p), abs=0.15)
 
 
+def test_a_set_is_shown_without_its_long_numbers() -> None:
+    assert (
+        len(
+            repr(I.typical_set([0.9, 0.1], 300, 0.1)).replace(
+                str(I.typical_set([0.9, 0.1], 300, 0.1).size), ""
+            )
+        )
+        < 200
+    )
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

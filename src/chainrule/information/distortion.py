@@ -183,6 +183,11 @@ def shannon_lower_bound(
             )
         bound = entropy(source, "nats") - math.log(2 * math.pi * math.e * distortion) / 2
     else:
+        if isinstance(source, Distribution):
+            raise ArgumentError(
+                f"{where}(source): shares of errors are of symbols, and a {type(source).__name__} has a density",
+                remedy='measure="squared", or a vector of probabilities',
+            )
         chances = table(where, "source", source, 1)
         others = max(len(chances) - 1, 1)
         # Beyond the share at which errors are as likely as any symbol, an error says nothing more.

@@ -19,7 +19,8 @@ from chainrule.information.tables import table
 from chainrule.information.units import scale
 from chainrule.probability.distributions import Distribution
 
-Axes: TypeAlias = int | Sequence[int]
+Axis: TypeAlias = int | np.integer[Any]
+Axes: TypeAlias = Axis | Sequence[Axis]
 """One variable of a table, or several that are taken together."""
 
 
@@ -68,7 +69,8 @@ def cross_entropy(p: Any, q: Any, unit: str = "bits") -> float:
         )
     likely = first > 0
     with np.errstate(divide="ignore"):
-        return float(-(first[likely] * np.log(second[likely])).sum()) * factor
+        # Adding zero turns the -0.0 of a certain outcome into 0.
+        return float(-(first[likely] * np.log(second[likely])).sum()) * factor + 0.0
 
 
 def mutual_information(joint: Any, x: Axes = 0, y: Axes = 1, given: Axes = (), unit: str = "bits") -> float:
@@ -202,7 +204,7 @@ def _groups(where: str, count: int, **groups: Axes) -> list[tuple[int, ...]]:
 
 
 def _axes(axes: Axes) -> tuple[int, ...]:
-    return (axes,) if isinstance(axes, int) else tuple(axes)
+    return (int(axes),) if isinstance(axes, int | np.integer) else tuple(map(int, axes))
 
 
 __all__ = [

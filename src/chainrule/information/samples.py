@@ -31,7 +31,7 @@ class EntropyEstimate:
 
     value: float
     error: float
-    """Standard error from the spread of surprisals; it knows nothing of the bias."""
+    """Standard error from the spread of surprisals; it knows nothing of the bias. NaN where there is none."""
     unit: str
     method: str
     count: int
@@ -43,7 +43,9 @@ class EntropyEstimate:
         return self.value
 
     def __str__(self) -> str:
-        return f"{self.value:.6g} ± {self.error:.2g} {self.unit} ({self.method}, {self.count:,} samples)"
+        error = "" if math.isnan(self.error) else f" ± {self.error:.2g}"
+        said = f"{self.value:.6g}{error} {self.unit} ({self.method}, {self.count:,} samples)"
+        return ". ".join([said, *(remark.removesuffix(".") for remark in self.remarks)])
 
 
 def entropy_estimate(x: Any, method: str = "miller-madow", k: int = 3, unit: str = "bits") -> EntropyEstimate:
@@ -55,7 +57,7 @@ def entropy_estimate(x: Any, method: str = "miller-madow", k: int = 3, unit: str
     - "knn": differential entropy of numbers or rows of numbers by the distance of their k-th neighbour.
 
     >>> print(entropy_estimate([0, 1, 0, 0], method="plug-in"))
-    0.811278 ± 0.34 bits (plug-in, 4 samples)
+    0.811278 ± 0.34 bits (plug-in, 4 samples). 2 different symbols in 4: too few of each, the estimate is too low
     """
     where = "entropy_estimate"
     factor = scale(unit, where)

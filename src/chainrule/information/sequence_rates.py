@@ -150,7 +150,7 @@ def value_surprisal(
     >>> round(float(value_surprisal(*draws).mean()), 1)
     1.4
     """
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(1,)))  # no stream that values come from
     one, two = values.astype(np.float64), others.astype(np.float64)
     for column in range(two.shape[1]):
         levels = np.unique(two[:, column])

@@ -11,7 +11,7 @@ source encoding, IEEE Transactions on Information Theory, 1973.
 import bisect
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import jax
@@ -43,9 +43,9 @@ class TypicalSet:
     """That a sequence of n symbols is in the set."""
     size: int
     """Number of its sequences, exactly."""
-    types: np.ndarray
+    types: np.ndarray = field(repr=False)
     """Numbers of each symbol, a row for each type class of the set, in the order of the numbers of its members."""
-    ends: tuple[int, ...]
+    ends: tuple[int, ...] = field(repr=False)
     """Number of sequences up to and including each type class."""
 
     @property

@@ -27,6 +27,8 @@ ESTIMATORS: dict[str, Callable[..., MutualInformationEstimate]] = {
     "label": label_bound,
 }
 """By name; each takes the name of the caller, both variables, random numbers, and options of its own."""
+_STREAM = 1
+"""Tells the random numbers of estimators from those that a seed gives to everybody."""
 
 
 def mutual_information_estimate(
@@ -62,7 +64,9 @@ def mutual_information_estimate(
     estimator = ESTIMATORS[method]
     _known(where, method, estimator, options)
     first, second = pair(where, x, y, discrete)
-    found = estimator(where, first, second, np.random.default_rng(seed), **options)
+    # A stream of its own: pairs that were drawn with the same seed must not meet the very numbers that made them.
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    found = estimator(where, first, second, rng, **options)
     return in_unit(found, unit, where)
 
 
