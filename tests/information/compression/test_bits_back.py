@@ -3,6 +3,7 @@
 import io
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from chainrule.information.compression.cells import (
     GridNormal,
     NormalEntries,
 )
-from chainrule.information.compression.coders import AnsStack, initial_words
+from chainrule.information.compression.coders import AnsStack, RangeWriter, initial_words
 from chainrule.information.compression.codes import CodedStream
 from chainrule.information.compression.compressing import read, write
 from chainrule.information.compression.container import CompressedReader, CompressedWriter
@@ -32,6 +33,7 @@ from chainrule.information.compression.distributions import (
     UniformSymbols,
 )
 from chainrule.information.compression.lanes import decode_lanes, encode_lanes
+from chainrule.information.compression.local import LocalNormal
 
 pytest.importorskip("constriction", reason="`pip install 'chainrule[compress]'` brings the coders")
 
@@ -222,6 +224,41 @@ def test_a_header_that_lacks_something_and_a_segment_of_too_much_are_refused() -
     writer.close()
     with pytest.raises(DataError, match="claims 1,099,511,627,776 examples in one segment"):
         list(read(CompressedReader(io.BytesIO(file.getvalue())), code))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_networks_that_went_astray_are_said_to_have(value: float) -> None:
+    """A coder takes a mean that is no number without a word, and ends the process at a deviation that is none."""
+    code = coins()
+    for field in ("mean", "deviation"):
+
+        def astray(move: Move, known: Known, rows: int, field: str = field) -> Any:
+            found = code.distribution(move, known, rows)
+            if isinstance(found, NormalEntries) and move.kind == "infer":
+                return found._replace(**{field: np.full_like(found.mean, value)})
+            return found
+
+        with pytest.raises(DataError, match="its weights went astray"):
+            replace(code, distribution=astray).fitted(images(code, 3))
+    stack = AnsStack.seeded((0,), 9)
+    for distribution in (
+        BinarySymbols(np.full((1, 4), np.nan)),
+        CategoricalSymbols(np.full((1, 4, 3), np.nan)),
+    ):
+        with pytest.raises(DataError, match="its weights went astray"):
+            distribution.take(stack)
+    for coder in (RangeWriter(), stack):
+        with pytest.raises(DataError, match="its weights went astray"):
+            BinarySymbols(np.full((1, 4), np.nan)).put(coder, np.zeros((1, 4), np.int32))
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation"), [(0.0, 2.0**40), (0.0, math.nan), (2.0**50, 1.0), (math.nan, 1.0)]
+)
+def test_a_number_that_a_flow_moves_too_far_is_refused(mean: float, deviation: float) -> None:
+    stack = AnsStack.seeded((0,), 9)
+    with pytest.raises(DataError, match="the flow moves an example so far"):
+        LocalNormal(np.full((1, 2), mean), np.full((1, 2), deviation)).take(stack)
 
 
 def test_trailing_zero_words_of_a_stack_survive() -> None:

@@ -259,6 +259,7 @@ class LatentCode(Code):
         found = self.distribution(move, known, self.rows).first(rows)
         if isinstance(found, SymbolDistribution):
             return found
+        found.check()
         cells = self.cells[move.level - 1]
         assert cells is not None, "normal numbers have cells"
         return cells.posterior(found) if move.kind == "infer" else cells.prior(found)
@@ -293,6 +294,7 @@ class LatentCode(Code):
                 if isinstance(found, SymbolDistribution):
                     known[move.level] = np.zeros((self.rows, self.sizes[move.level - 1]), np.int32)
                     continue
+                found.check()
                 known[move.level] = np.asarray(found.mean, np.float32)
                 seen[move.level - 1].append(found.first(max(len(rows), 1)))
         return [

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from chainrule.core.errors import DataError
-from chainrule.information.compression.coders import EntropyCoder, constriction
+from chainrule.information.compression.coders import EntropyCoder, constriction, no_probabilities
 from chainrule.information.compression.distributions import (
     RAREST,
     CategoricalSymbols,
@@ -43,6 +43,11 @@ class NormalEntries(NamedTuple):
     def first(self, rows: int) -> "NormalEntries":
         """Those of the first so many rows."""
         return NormalEntries(self.mean[:rows], self.deviation[:rows])
+
+    def check(self) -> None:
+        """Raise where networks gave no numbers: the coder would take a mean that is none without a word."""
+        if not (np.isfinite(self.mean).all() and np.isfinite(self.deviation).all()):
+            raise no_probabilities()
 
 
 class CodeCells(abc.ABC):

@@ -5,6 +5,8 @@ A queue gives symbols in the order in which they went in, as models need that pr
 """
 
 import abc
+import contextlib
+from collections.abc import Iterator
 from typing import Any, final
 
 import numpy as np
@@ -30,6 +32,23 @@ def constriction() -> Any:
             remedy="install it: pip install 'chainrule[compress]'",
         ) from None
     return constriction
+
+
+def no_probabilities() -> DataError:
+    """What to say of networks that give no numbers."""
+    return DataError(
+        "the model gives probabilities that are not finite: its weights went astray",
+        remedy="train again with a smaller learning rate: optimizer.lr=1e-4",
+    )
+
+
+@contextlib.contextmanager
+def _coding() -> Iterator[None]:
+    """Says in words of the library what a coder refuses: tables of probabilities that are none."""
+    try:
+        yield
+    except ValueError:
+        raise no_probabilities() from None
 
 
 class EntropyCoder(abc.ABC):
@@ -62,11 +81,13 @@ class AnsStack(EntropyCoder):
 
     def put(self, symbols: np.ndarray, model: Any, *parameters: np.ndarray) -> None:
         """The last of them first, so that they come off in their order."""
-        self._coder.encode_reverse(symbols, model, *parameters)
+        with _coding():
+            self._coder.encode_reverse(symbols, model, *parameters)
 
     def take(self, model: Any, *parameters: np.ndarray) -> np.ndarray:
         """Off the top."""
-        return np.asarray(self._coder.decode(model, *parameters))
+        with _coding():
+            return np.asarray(self._coder.decode(model, *parameters))
 
     def bits(self) -> int:
         """Those on the stack, to the bit."""
@@ -110,7 +131,8 @@ class RangeWriter(EntropyCoder):
 
     def put(self, symbols: np.ndarray, model: Any, *parameters: np.ndarray) -> None:
         """In their order."""
-        self._coder.encode(symbols, model, *parameters)
+        with _coding():
+            self._coder.encode(symbols, model, *parameters)
 
     def take(self, model: Any, *parameters: np.ndarray) -> np.ndarray:
         """Nothing comes out of this end."""
@@ -139,7 +161,8 @@ class RangeReader(EntropyCoder):
 
     def take(self, model: Any, *parameters: np.ndarray) -> np.ndarray:
         """In the order in which they went in."""
-        return np.asarray(self._coder.decode(model, *parameters))
+        with _coding():
+            return np.asarray(self._coder.decode(model, *parameters))
 
     def bits(self) -> int:
         """Those it was opened with."""
@@ -170,4 +193,5 @@ __all__ = [
     "Words",
     "constriction",
     "initial_words",
+    "no_probabilities",
 ]

@@ -23,6 +23,9 @@ from chainrule.information.compression.distributions import (
 
 _SHARP = 8.0
 """Coarse cells in a standard deviation, at least; up to twice as many."""
+_WIDEST = _SHARP * 2.0**23
+"""Standard deviations in cells, at most."""
+_REMEDY = "train with fewer layers or smaller scales, or compress with made or pixel-cnn"
 
 
 @final
@@ -44,6 +47,12 @@ class LocalNormal(SymbolDistribution):
 
     def _sizes(self) -> Int[np.ndarray, "rows *entries"]:
         """Cells in a coarse one, a power of two."""
+        # What a coder has room for, and numbers of cells; neither holds of what is no number.
+        if not (np.all(self.deviation < _WIDEST) and np.all(np.abs(self.mean) < 2.0**30)):
+            raise DataError(
+                "the flow moves an example so far that its code cannot be told to the digit that is needed",
+                remedy=_REMEDY,
+            )
         return (1 << np.floor(np.log2(np.maximum(self.deviation / _SHARP, 1))).astype(np.int64)).astype(
             np.int64
         )
@@ -66,7 +75,7 @@ class LocalNormal(SymbolDistribution):
         if np.any((coarse < -self.reach) | (coarse >= self.reach)):
             raise DataError(
                 "the flow does not come back near where it started: rounding moves an example too far",
-                remedy="train with fewer layers or smaller scales, or compress with made or pixel-cnn",
+                remedy=_REMEDY,
             )
         UniformSymbols(sizes.astype(np.int32)).put(coder, symbols % sizes)
         coder.put(flat(coarse), *self._model(sizes))
