@@ -21,6 +21,7 @@ from chainrule.kernels.features import (
     ScaledFeatures,
 )
 from chainrule.kernels.functions import Constant, Linear, Product, Sum
+from chainrule.kernels.functions.dot_products import held
 from chainrule.kernels.kernel import Kernel, points
 from chainrule.kernels.nystrom import Nystrom
 from chainrule.kernels.precision import in_double
@@ -79,7 +80,7 @@ def _(kernel: Constant, size: int, count: int, key: Key) -> KernelFeatures:
 @fourier_features.register
 def _(kernel: Linear, size: int, count: int, key: Key) -> KernelFeatures:
     del count, key
-    return LinearFeatures(kernel.offset, size)
+    return LinearFeatures(held(kernel.offset), size)
 
 
 @fourier_features.register

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from chainrule import data, models
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.kernels.empirical import empirical_ntk, linearize
 from tests.kernels.empirical.networks import examples
 
@@ -89,3 +89,15 @@ def test_other_structures_and_orders_are_refused() -> None:
         linearize(network, PARAMS)([1.0], X)
     with pytest.raises(ArgumentError, match="order"):
         linearize(network, PARAMS, order=-1)
+
+
+def test_a_function_without_forward_mode_is_refused_and_the_remedy_works() -> None:
+    table = data.from_arrays(NOISE.normal(size=(30, 2)), NOISE.normal(size=30), kind="table")
+    model: Any = models.build("kernel-ridge", table, scale=1.0, ridge=0.1)
+    model, _ = model.iterate(table.train.batch(np.arange(len(table.train))), jax.random.key(0))
+    line = linearize(model)
+    with jax.enable_x64(False), pytest.raises(CapabilityError, match="needs forward mode") as refused:
+        line(model, np.float32(X))
+    assert refused.value.remedy is not None and "jax.enable_x64(True)" in refused.value.remedy
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(line(model, X), model.logits(jnp.asarray(X)), rtol=1e-6)

@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from chainrule.core.errors import ArgumentError
-from chainrule.kernels import RBF, Matern
+from chainrule.kernels import RBF, Linear, Matern
 from chainrule.kernels.gaussian_processes import iterative_solver as solver
 from chainrule.kernels.gaussian_processes.iterative import IterativeGaussianProcess
 from chainrule.kernels.pivoting import pivoted_points
@@ -127,3 +127,15 @@ def test_a_solve_that_does_not_end_says_what_to_change_and_that_helps() -> None:
     assert process(limit=500, **hard).fit(X, Y).steps > 5
     with pytest.raises(ArgumentError, match="tolerance=2"):
         process(tolerance=2)
+
+
+def test_an_offset_that_learning_takes_to_zero_leaves_a_kernel() -> None:
+    """Steps of Adam do not know that offsets are not negative; the kernel does."""
+    line = X[:60] @ np.array([1.0, -0.5])
+    found = IterativeGaussianProcess(Linear(), 0.1).fit(X[:60], line).optimize(3, rate=0.3, probes=2)
+    kernel: Any = found.process.kernel
+    assert float(kernel.offset) < 0
+    np.testing.assert_allclose(kernel.gram(X[:9]), X[:9] @ X[:9].T, atol=1e-12)
+    np.testing.assert_allclose(found.predict(X[:9], variance=False)[0], line[:9], atol=0.1)
+    slope = jax.grad(lambda offset: eqx.tree_at(lambda k: k.offset, kernel, offset)(X[0], X[1]))
+    assert float(slope(jnp.asarray(kernel.offset))) == 1  # it can grow again

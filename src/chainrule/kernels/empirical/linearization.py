@@ -17,7 +17,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
 from chainrule.derive.dense.taylor_mode import taylor
-from chainrule.kernels.empirical.subjects import Subject, prepared
+from chainrule.kernels.empirical.subjects import Arrays, Subject, no_forward_mode, prepared
 
 
 @final
@@ -46,9 +46,17 @@ class TaylorModel(eqx.Module):
         moved = [leaves[i] for i in self.subject.chosen]
         still = jax.lax.stop_gradient(self.center)
         change = [jnp.asarray(a) - b for a, b in zip(moved, still, strict=True)]
-        return expansion(
-            lambda chosen: self.subject.called(chosen, self.others, x), still, change, self.order
-        )
+        try:
+            return expansion(
+                lambda chosen: self.subject.called(chosen, self.others, x), still, change, self.order
+            )
+        except TypeError:
+            if self.subject.has_forward_mode(Arrays(still, self.others), x):
+                raise
+            raise no_forward_mode(
+                "linearize",
+                "a rule of your own: jax.custom_jvp; machines on kernels: call it under jax.enable_x64(True)",
+            ) from None
 
 
 def expansion(f: Callable[[Any], Array], center: Tree, change: Tree, order: int) -> Array:

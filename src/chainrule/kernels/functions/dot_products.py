@@ -26,6 +26,11 @@ def _offset(where: str, value: Any) -> Scalar:
     return require(where, "offset", floating(value), lambda v: (v >= 0) & (v < jnp.inf), "be at least 0")
 
 
+def held(offset: Scalar) -> Scalar:
+    """The offset, zero where a step of an optimiser went below; the slope is still there, and leads back."""
+    return offset - jax.lax.stop_gradient(jnp.minimum(offset, 0.0))
+
+
 @final
 class LinearKernel(Kernel):
     """`x · y + offset`."""
@@ -36,10 +41,10 @@ class LinearKernel(Kernel):
         self.offset = _offset("LinearKernel", offset)
 
     def tile(self, x: Points, y: Float[Array, "columns features"]) -> Float[Array, "rows columns"]:
-        return products(x, y) + self.offset
+        return products(x, y) + held(self.offset)
 
     def diagonal(self, x: Points) -> Float[Array, " rows"]:
-        return jnp.square(x).sum(axis=1) + self.offset
+        return jnp.square(x).sum(axis=1) + held(self.offset)
 
 
 @final
@@ -58,10 +63,10 @@ class Polynomial(Kernel):
         self.offset = _offset("Polynomial", offset)
 
     def tile(self, x: Points, y: Float[Array, "columns features"]) -> Float[Array, "rows columns"]:
-        return (products(x, y) + self.offset) ** self.degree
+        return (products(x, y) + held(self.offset)) ** self.degree
 
     def diagonal(self, x: Points) -> Float[Array, " rows"]:
-        return (jnp.square(x).sum(axis=1) + self.offset) ** self.degree
+        return (jnp.square(x).sum(axis=1) + held(self.offset)) ** self.degree
 
 
 @final
@@ -99,4 +104,4 @@ class ArcCosine(Kernel):
         return jnp.where(squares > 0, top * squares**self.order, 0.0)
 
 
-__all__ = ["ArcCosine", "LinearKernel", "Polynomial", "products"]
+__all__ = ["ArcCosine", "LinearKernel", "Polynomial", "held", "products"]

@@ -67,10 +67,11 @@ def sized(config: ApproximateConfig, data: Data, most: int) -> dict[str, int]:
     if config.approximate == "none":
         return {**feature_count(config, data), "points": kept(config.points, data, most)}
     if config.points != "auto":
+        odd = config.points % 2 if config.approximate == "rff" else max(0, 2 - config.points)
         raise ArgumentError(
             f"points={config.points} approximate={config.approximate}: features learn from every example and keep "
             "none",
-            remedy=f"use features={config.points} in place of points",
+            remedy=f"use features={config.points + odd} in place of points",
         )
     return feature_count(config, data)
 

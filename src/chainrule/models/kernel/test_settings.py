@@ -30,6 +30,15 @@ def test_a_setting_that_nothing_would_read_is_refused(
     cr.models.build(name, data, **settings)
 
 
+@pytest.mark.parametrize("approximate", ["rff", "nystrom"])
+def test_points_with_features_are_refused_and_the_remedy_works(approximate: str) -> None:
+    data = cr.data.load("moons")
+    with pytest.raises(ArgumentError, match="^points=5 approximate=") as refused:
+        cr.models.build("kernel-ridge", data, scale=1.0, points=5, approximate=approximate)
+    count = int(str(refused.value.remedy).split("features=")[1].split()[0])
+    cr.models.build("kernel-ridge", data, scale=1.0, features=count, approximate=approximate)
+
+
 def test_a_kernel_without_a_scale_is_given_none() -> None:
     for name, settings in (("kernel-ridge", {}), ("svm", {}), ("kernel-pca", {"latent": 2})):
         model: Any = cr.models.build(name, cr.data.load("moons"), kernel="linear", **settings)
