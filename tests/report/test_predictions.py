@@ -138,6 +138,11 @@ def test_a_surface_asks_the_model_everywhere_around_the_points() -> None:
     np.testing.assert_allclose(picture.field[0], picture.field[-1])
     np.testing.assert_array_equal(picture.groups["right"], points[1:])
     assert "“right”" in picture.caption
+    points[:, 1] = 5.0
+    left, right, bottom, top = predictions.decision_surface(
+        predict, points.astype(np.float32), np.array([0, 1, 1]), schema
+    ).extent
+    assert left < right and bottom < top
 
 
 def test_predictions_of_values_are_scored_as_sklearn_does() -> None:

@@ -144,7 +144,7 @@ def decision_surface(
     `predict` maps points in original units to class probabilities or values.
     """
     low, high = inputs.min(axis=0), inputs.max(axis=0)
-    margin = 0.08 * np.maximum(high - low, 1e-9)
+    margin = 0.08 * np.where(high > low, high - low, 1.0)  # a column that never changes has a width, too
     (left, bottom), (right, top) = (low - margin).tolist(), (high + margin).tolist()
     grid = np.stack(np.meshgrid(np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)), axis=-1)
     answer = np.asarray(predict(grid.reshape(-1, 2).astype(inputs.dtype)))

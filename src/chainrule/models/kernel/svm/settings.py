@@ -111,11 +111,12 @@ def _check_classes(config: SVMConfig, data: Data) -> None:
     least = 2 if config.probability else 1
     if len(names) < 2 or counts.min() < least:
         few = names[int(counts.argmin())] if len(names) > 1 else ""
-        what = f"class {few!r} has {counts.min()} training examples" if few else "there is one class only"
+        there = f"{counts.min()} training example{'' if counts.min() == 1 else 's'}"
+        what = f"class {few!r} has {there}" if few else "there is one class only"
         raise DataError(
             f"svm: {what}; a border needs {least} of each of two classes or more",
             remedy="leave the class out, or learn the region of all examples: data.target=none"
-            + (" \nor do without probabilities: probability=false" if counts.min() == 1 else ""),
+            + ("\nor do without probabilities: probability=false" if counts.min() == 1 else ""),
         )
     if config.nu is not None:
         weights = 1 / counts[y] if config.class_weights == "balanced" else np.ones(len(y))
