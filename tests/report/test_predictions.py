@@ -142,7 +142,8 @@ def test_a_surface_asks_the_model_everywhere_around_the_points() -> None:
     left, right, bottom, top = predictions.decision_surface(
         predict, points.astype(np.float32), np.array([0, 1, 1]), schema
     ).extent
-    assert left < right and bottom < top
+    assert left < right
+    assert bottom < top
 
 
 def test_predictions_of_values_are_scored_as_sklearn_does() -> None:

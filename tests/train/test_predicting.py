@@ -178,7 +178,8 @@ def test_intervals_of_values_are_those_of_split_conformal_prediction(tmp_path: P
         assert 0.7 < held < 0.9  # 120 test examples: four standard errors are 0.15
     assert "intervals of level 0.8: by how far 90 validation examples were" in found.notes[0]
     nothing = run.predict(np.full((2, 2), np.nan))
-    assert len(nothing) == len(nothing.problems) == 2 and np.isnan(nothing.prediction).all()
+    assert len(nothing) == len(nothing.problems) == 2
+    assert np.isnan(nothing.prediction).all()
 
 
 def test_several_values_of_a_table_are_called_like_its_columns(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def test_a_function_without_forward_mode_is_refused_and_the_remedy_works() -> No
     line = linearize(model)
     with jax.enable_x64(False), pytest.raises(CapabilityError, match="needs forward mode") as refused:
         line(model, np.float32(X))
-    assert refused.value.remedy is not None and "jax.enable_x64(True)" in refused.value.remedy
+    assert refused.value.remedy is not None
+    assert "jax.enable_x64(True)" in refused.value.remedy
     with jax.enable_x64(True):
         np.testing.assert_allclose(line(model, X), model.logits(jnp.asarray(X)), rtol=1e-6)

@@ -68,7 +68,9 @@ class ValueTarget(Target):
     ) -> Answers:
         """The value and the ends of its interval; of several values, each under its name."""
         del schema
-        flat = predicted.reshape(len(predicted), len(names))  # -1 would be unknown where nothing could be read
+        flat = predicted.reshape(
+            len(predicted), len(names)
+        )  # -1 would be unknown where nothing could be read
         reach = np.full(flat.shape[1], np.nan) if half is None else half.reshape(-1, flat.shape[1])
         reach = np.broadcast_to(reach, flat.shape)
         columns: dict[str, np.ndarray] = {}

@@ -33,7 +33,7 @@ def test_a_setting_that_nothing_would_read_is_refused(
 @pytest.mark.parametrize("approximate", ["rff", "nystrom"])
 def test_points_with_features_are_refused_and_the_remedy_works(approximate: str) -> None:
     data = cr.data.load("moons")
-    with pytest.raises(ArgumentError, match="^points=5 approximate=") as refused:
+    with pytest.raises(ArgumentError, match=r"^points=5 approximate=") as refused:
         cr.models.build("kernel-ridge", data, scale=1.0, points=5, approximate=approximate)
     count = int(str(refused.value.remedy).split("features=")[1].split()[0])
     cr.models.build("kernel-ridge", data, scale=1.0, features=count, approximate=approximate)
