@@ -68,9 +68,8 @@ class ValueTarget(Target):
     ) -> Answers:
         """The value and the ends of its interval; of several values, each under its name."""
         del schema
-        flat = predicted.reshape(
-            len(predicted), len(names)
-        )  # -1 would be unknown where nothing could be read
+        # Not -1: where no row could be read, nothing says how many columns there are.
+        flat = predicted.reshape(len(predicted), len(names))
         reach = np.full(flat.shape[1], np.nan) if half is None else half.reshape(-1, flat.shape[1])
         reach = np.broadcast_to(reach, flat.shape)
         columns: dict[str, np.ndarray] = {}
