@@ -153,6 +153,14 @@ def test_fractions_zeros_and_255_and_single_channels_keep_their_form() -> None:
         ("vae", Schema("points", (2,)), {}, None, CapabilityError, "continuous numbers"),
         ("vae", BINARY, {"posterior": "full"}, None, CapabilityError, "posterior=full"),
         ("made", BINARY, {"ensemble": 2}, None, CapabilityError, "ensemble=2"),
+        (
+            "glow",
+            BINARY,
+            {**models.entry("glow").toy, "dequantization": "variational"},
+            None,
+            CapabilityError,
+            "train with dequantization=uniform",
+        ),
         ("made", BINARY, {}, "black", DataError, "knows examples of 4×4×1"),
     ],
 )

@@ -15,12 +15,14 @@ from typing import Any, Self, final
 import equinox as eqx
 import jax
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.information.compression.codes import Code
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.flow import pictures
 from chainrule.models.flow.flow_model import FlowModel, started
 from chainrule.models.flow.settings import FlowConfig
@@ -42,7 +44,15 @@ from chainrule.networks.flows.level_noise import LevelNoise
 
 @final
 class DequantizedFlow(
-    HasSampleCaption, HasImportanceBound, HasState, CanEncode, CanDecode, HasAudit, HasPictures, CanSample
+    HasSampleCaption,
+    HasImportanceBound,
+    HasState,
+    CanEncode,
+    CanDecode,
+    HasAudit,
+    HasPictures,
+    CanSample,
+    HasCode,
 ):
     """A flow of continuous numbers, and learned noise that makes levels continuous."""
 
@@ -98,6 +108,13 @@ class DequantizedFlow(
     def decode(self, z: Any, condition: Any = None) -> Array:
         """The example of each code."""
         return self.flow.decode(z, condition)
+
+    def code(self) -> Code:
+        """Refused, with what would do."""
+        raise CapabilityError(
+            "dequantization=variational: the noise between levels is learned, and its bits do not come back",
+            remedy="train with dequantization=uniform",
+        )
 
     def sample(self, key: Key, n: int, **options: Any) -> Array:
         """Draws of the flow."""
