@@ -121,6 +121,18 @@ def test_what_cannot_be_tried_is_refused(runs: list[Run], settings: dict[str, An
         probes.examine("attack", runs[0], **settings)
 
 
+def test_classes_may_be_given_by_name_and_bounds_in_order(runs: list[Run]) -> None:
+    run = runs[0]
+    x = np.asarray(run.scaling.inverse(np.asarray(run.data.train.batch(np.arange(4)).x)))
+    names = np.array(run.schema.classes)[[0, 1, 1, 0]]
+    by_name, by_number = (cr.explain.fgsm(run, x, y, 0.01) for y in (names, np.array([0, 1, 1, 0])))
+    np.testing.assert_array_equal(by_name, by_number)
+    with pytest.raises(ArgumentError, match="y holds 'abvoe', which is no class"):
+        cr.explain.fgsm(run, x, np.array(["abvoe"] * 4), 0.01)
+    with pytest.raises(ArgumentError, match="the lower bound is above the upper one"):
+        cr.explain.fgsm(run, x, None, 0.01, bounds=(1.0, 0.0))
+
+
 def test_other_runs_have_to_be_there_and_of_the_same_data(runs: list[Run], tmp_path: Path) -> None:
     with pytest.raises(RunError, match="did you mean 'second'"):
         probes.examine("attack", runs[0], others=("secnd",))

@@ -31,6 +31,13 @@ def linear(x: jax.Array) -> jax.Array:
 def test_nine_tenths_of_the_noise_certify_two_thirds_of_its_size() -> None:
     assert float(cr.explain.certified_radius(0.5, 0.9)) == pytest.approx(0.640776, abs=1e-6)
     assert float(cr.explain.certified_radius(0.5, 0.5)) == 0
+    for sigma, share, why in (
+        (-0.5, 0.9, r"sigma=-0\.5"),
+        (0.5, 1.5, r"probability=1\.5"),
+        (0.5, np.nan, "nan"),
+    ):
+        with pytest.raises(ArgumentError, match=why):
+            cr.explain.certified_radius(sigma, share)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (7, 10), (10, 10), (990, 1000)])

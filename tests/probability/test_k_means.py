@@ -32,6 +32,11 @@ def test_from_the_same_start_another_library_ends_in_the_same_centres(
     assert (ours.nearest == theirs.labels_).all()
 
 
+def test_rows_far_from_zero_are_told_apart() -> None:
+    near, far = (k_means(rows, 3, np.random.default_rng(5)) for rows in (ROWS, ROWS + 1e9))
+    assert (near.nearest == far.nearest).all()
+
+
 def test_more_clusters_than_different_rows_are_refused() -> None:
     with pytest.raises(ArgumentError, match="only 2 different rows"):
         k_means(np.array([[0.0], [1.0], [1.0]]), 3, np.random.default_rng(0))

@@ -116,6 +116,7 @@ def test_several_widths_are_the_mean_over_the_widths_and_the_median_has_no_gradi
         (lambda: transfer_components(X, Y, mu=0.0), "mu must be positive"),
         (lambda: transfer_components(X, Y, 100), "fewer than the 100 rows"),
         (lambda: coral(X[:1], Y), "two rows or more"),
+        (lambda: coral(X, Y)(X[:, :2]), "rows have 2 numbers, those of the source had 3"),
         (lambda: coral(X, Y, ridge=-1.0), "ridge must be"),
         (lambda: transport_alignment(X, Y[:, :2]), "the source have 3 numbers, of the target 2"),
         (lambda: transport_alignment(X, Y, eps=-1.0), "eps must be"),

@@ -96,6 +96,14 @@ def test_domains_that_barely_overlap_are_said_to() -> None:
     assert found.effective_share < 0.1
 
 
+@pytest.mark.parametrize("method", ["classifier", "least-squares"])
+def test_domains_without_any_overlap_are_said_to_whatever_the_effective_size(method: str) -> None:
+    with pytest.warns(ChainruleWarning, match="the ratio of densities is"):
+        found = importance_weights(SOURCE[:100], TARGET[:100] + 30.0, method)
+    assert not 1 / 3 <= found.mean_ratio <= 3
+    assert found.effective_share > 0.1
+
+
 def test_effective_size_clipping_and_bad_weights() -> None:
     assert effective_size([2.0, 2.0, 0.0, 0.0]) == 2.0
     heavy = np.ones(1000)
@@ -124,5 +132,8 @@ def test_wrong_arguments_are_named() -> None:
         importance_weights(SOURCE, np.ones((3, 2)))
     with pytest.raises(ArgumentError, match=r"target\): no examples"):
         importance_weights(SOURCE, np.ones((0, 1)))
+    for method in ("classifier", "least-squares"):
+        with pytest.raises(ArgumentError, match=r"300 source and 1 target|two or more of each"):
+            importance_weights(SOURCE[:300], TARGET[:1], method)
     with pytest.raises(ArgumentError, match=r"bound=0\.1"):
         match_means(SOURCE[:10], TARGET[:10], bound=0.1, slack=0.0)

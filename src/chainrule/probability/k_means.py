@@ -66,7 +66,9 @@ def distant_rows(rows: Rows, k: int, random: np.random.Generator) -> Centres:
 
 
 def squares(rows: Rows, centres: Centres) -> Float[np.ndarray, "rows clusters"]:
-    """Squared distances of rows and centres by one matrix product."""
+    """Squared distances of rows and centres by one matrix product, beside their middle lest digits cancel."""
+    middle = centres.mean(axis=0, keepdims=True)
+    rows, centres = rows - middle, centres - middle
     both = np.square(rows).sum(axis=1)[:, None] + np.square(centres).sum(axis=1)[None] - 2 * rows @ centres.T
     return np.maximum(both, 0.0)
 

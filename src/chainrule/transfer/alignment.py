@@ -110,6 +110,11 @@ class CovarianceAlignment(eqx.Module):
     def __call__(self, x: Any) -> Rows:
         """Source rows as rows of the target."""
         rows = np.asarray(x, np.float64).reshape(len(x), -1)
+        if rows.shape[1] != len(self.source_mean):
+            raise ArgumentError(
+                f"coral: rows have {rows.shape[1]} numbers, those of the source had {len(self.source_mean)}",
+                remedy="give rows with the features of the source",
+            )
         return np.asarray((rows - self.source_mean) @ self.matrix + self.target_mean)
 
 

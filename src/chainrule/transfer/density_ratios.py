@@ -63,6 +63,11 @@ def least_squares_ratio(
     """The ratio of densities at the source examples, as a sum of Gaussian bumps at target points."""
     count = min(whole("least_squares_ratio", "centres", centres), len(target))
     fewest = min(len(source), len(target))
+    if fewest < 2:
+        raise ArgumentError(
+            f"least_squares_ratio: {len(source)} source and {len(target)} target examples",
+            remedy="give two or more of each: some are judged by the others",
+        )
     if not 2 <= whole("least_squares_ratio", "folds", folds) <= fewest:
         raise ArgumentError(f"least_squares_ratio(folds={folds}): between 2 and {fewest}")
     rng = np.random.default_rng(seed)

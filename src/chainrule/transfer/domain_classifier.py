@@ -64,6 +64,11 @@ def judge_domains(
     """
     check_choice("judge_domains", "basis", basis, get_args(Basis))
     fewest = min(len(source), len(target))
+    if fewest < 2:
+        raise ArgumentError(
+            f"judge_domains: {len(source)} source and {len(target)} target examples",
+            remedy="give two or more of each: some are judged by the others",
+        )
     if not 2 <= whole("judge_domains", "folds", folds) <= fewest:
         raise ArgumentError(
             f"judge_domains(folds={folds}): between 2 and {fewest}, the rows of the smaller domain"

@@ -25,6 +25,8 @@ from chainrule.transfer.mean_matching import kernel_mean_matching
 
 BARELY = 0.1
 """Below this share of effective examples the domains are said to barely overlap."""
+_FACTOR = 3.0
+"""How far the mean of a ratio of densities may be from 1."""
 
 Numbers = Float[np.ndarray, " rows"]
 
@@ -40,6 +42,9 @@ class ImportanceWeights:
     """How many were cut off."""
     details: dict[str, float | str] = field(default_factory=dict)
     """What the method says of itself."""
+    mean_ratio: float = 1.0
+    """Mean over the source of an estimated ratio of densities, before cutting off: 1 but for chance where the source
+    has all that the target has. Far from it the ratio is no ratio, however even the weights are."""
 
     @property
     def effective_size(self) -> float:
@@ -54,12 +59,17 @@ class ImportanceWeights:
     @property
     def concern(self) -> str:
         """What is to be said against using the weights, if anything."""
-        if self.effective_share >= BARELY:
-            return ""
-        return (
-            f"supports barely overlap: {len(self.values):,} source examples count as {self.effective_size:.0f} "
-            f"({100 * self.effective_share:.1f} %)"
-        )
+        if self.effective_share < BARELY:
+            return (
+                f"supports barely overlap: {len(self.values):,} source examples count as {self.effective_size:.0f} "
+                f"({100 * self.effective_share:.1f} %)"
+            )
+        if not 1 / _FACTOR <= self.mean_ratio <= _FACTOR:
+            return (
+                f"supports barely overlap: the ratio of densities is {self.mean_ratio:.2g} on average over the source, "
+                "and 1 wherever the source has all that the target has; weights cannot make up for what is missing"
+            )
+        return ""
 
     def applied(self, data: Data) -> Data:
         """The source with these weights on its training examples; losses of models that predict count them."""
@@ -102,7 +112,9 @@ def importance_weights(
     first, second = domain_rows("importance_weights", source, target)
     raw, details = METHODS[method](first, second, **options)
     found = normalised(raw, clip)
-    result = ImportanceWeights(found, method, int((raw > np.percentile(raw, clip)).sum()), details)
+    # Mean matching is free to miss a mean of one by its slack; the mean of a ratio says what the source lacks.
+    mean = 1.0 if method == "kernel-mean-matching" else float(np.mean(raw))
+    result = ImportanceWeights(found, method, int((raw > np.percentile(raw, clip)).sum()), details, mean)
     if result.concern:
         warnings.warn(result.concern, ChainruleWarning, stacklevel=2)
     return result

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
+import chainrule as cr
 from chainrule import models
 from chainrule.core.errors import ArgumentError, ChainruleWarning, DataError
 from chainrule.data import load
@@ -23,7 +24,7 @@ from chainrule.explain.methods.shapley.maskers.drawn import drawn_by, filled
 from chainrule.explain.methods.shapley.maskers.gaussian import gaussian_of
 from chainrule.explain.methods.shapley.maskers.images import blurred, mean_coloured, patch_pieces
 from chainrule.explain.methods.shapley.maskers.masker import windows
-from chainrule.explain.methods.shapley.maskers.replacing import interventional, picked
+from chainrule.explain.methods.shapley.maskers.replacing import baseline, interventional, picked
 from chainrule.explain.methods.shapley.maskers.tokens import masked_tokens, removed_tokens
 
 RANDOM = np.random.default_rng(0)
@@ -123,6 +124,36 @@ def test_data_frames_give_features_their_names(exact: Explanation) -> None:
     found = quiet(network, Frame(X, "abcdefghij"), Frame(BACKGROUND, "abcdefghij"), output=1)
     assert found.names == tuple("abcdefghij")
     np.testing.assert_array_equal(found.values, exact.values)
+
+
+def test_a_column_that_never_changes_hides_no_other_when_background_rows_are_picked() -> None:
+    draw = np.random.default_rng(0)
+    rows = np.column_stack([draw.normal(size=300), np.full(300, 0.1)])
+    chosen, weights = picked(rows, 20, 0)
+    alone, _ = picked(rows[:, :1], 20, 0)
+    np.testing.assert_array_equal(chosen[:, 0], alone[:, 0])
+    assert len(weights) == 20
+
+
+def test_groups_are_named_by_the_columns_of_data_frames() -> None:
+    frames = Frame(X, "abcdefghij"), Frame(BACKGROUND, "abcdefghij")
+    by_name = quiet(network, *frames, output=1, groups={"pair": ["b", "d"]})
+    by_number = quiet(network, X, BACKGROUND, output=1, groups={"pair": [1, 3]})
+    assert by_name.names == ("a", "pair", *"cefghij")
+    np.testing.assert_array_equal(by_name.values, by_number.values)
+
+
+@pytest.mark.filterwarnings("ignore::chainrule.core.errors.ChainruleWarning")
+def test_a_run_is_explained_in_raw_units_by_the_columns_of_its_table(tmp_path: Path) -> None:
+    table = tmp_path / "homes.csv"
+    rows = [f"{30 + i},{'flat' if i % 3 else 'house'},{2 * i + 5 * (i % 3)}" for i in range(60)]
+    table.write_text("size,kind,rent\n" + "\n".join(rows) + "\n")
+    data = load(table)
+    run = cr.fit(models.build("mlp", data), data, steps=2, run=tmp_path / "run")
+    raw = np.array([[40.0, 1.0, 0.0], [55.0, 0.0, 1.0]])
+    found = shapley(run, raw, raw[::-1])
+    assert found.names == ("size", "kind")
+    assert found.is_additive
 
 
 def test_functions_of_torch_are_called_on_the_host(oracle: Callable[[str], ModuleType]) -> None:
@@ -353,6 +384,46 @@ def unsafe(x: Any) -> Any:
             "in the groups 'a' and 'b'",
         ),
         (lambda: shapley(network, X, BACKGROUND, output=0, names=["a"]), "1 names for 10 features"),
+        (
+            lambda: shapley(network, X, BACKGROUND, output=0, names=list("aacdefghij")),
+            "two players are called 'a'",
+        ),
+        (
+            lambda: shapley(network, X, BACKGROUND, output=0, names=list("abcdefghij"), groups={"j": [0]}),
+            "two players are called 'j'",
+        ),
+        (
+            lambda: shapley(network, Frame(X, "abcdefghij"), Frame(X, "bacdefghij"), groups={"g": [0, 1]}),
+            "they stand in another order",
+        ),
+        (
+            lambda: shapley(network, Frame(X, "abcdefghij"), BACKGROUND, output=0, groups={"g": ["a", "z"]}),
+            "'z', which the inputs do not have",
+        ),
+        (lambda: shapley(network, X[:0], BACKGROUND, output=0), r"x has shape \(0, 10\)"),
+        (lambda: shapley(network, X, BACKGROUND[:0], output=0), r"background has shape \(0, 10\)"),
+        (
+            lambda: shapley(network, X, np.where(BACKGROUND > 1, np.inf, BACKGROUND), output=0),
+            "background holds inf in row",
+        ),
+        (lambda: shapley(network, X, BACKGROUND, output=0, seed=-1), r"seed=-1"),
+        (lambda: shapley(network, X, BACKGROUND, output=0, tol=float("nan")), "tol=nan"),
+        (
+            lambda: shapley(network, X, BACKGROUND, "permutation", output=0, budget=35),
+            "use budget=36 or more",
+        ),
+        (
+            lambda: shapley(network, X, BACKGROUND, absent=baseline(BACKGROUND[0]), output=0),
+            "a masker says itself",
+        ),
+        (
+            lambda: shapley(network, X[:, :9], absent=baseline(BACKGROUND[0]), output=0),
+            r"the masker was made for \(10,\)",
+        ),
+        (
+            lambda: shapley(lambda x: np.array(["yes"] * len(x)), X, BACKGROUND),
+            "f gives values of type <U3",
+        ),
         (lambda: shapley(lambda x: x, X[:, :3, None], X[:, :3, None]), "f gives an array of shape"),
         (lambda: shapley(3, X, BACKGROUND), "f must be a function"),
         (lambda: masked_tokens(X, 0), "tokens are of type float32"),

@@ -93,6 +93,9 @@ def test_a_plain_function_will_do_and_gives_the_same() -> None:
         ({"most": 5}, "there are 4 features"),
         ({"groups": np.array([0, 2, 2, 3])}, "counted from 0 without gaps"),
         ({"background": ROWS[:, :3]}, "same columns"),
+        ({"background": np.full_like(ROWS, 0.1)}, "without any spread"),
+        ({"background": np.where(ROWS > 1, np.nan, ROWS)}, "is not finite"),
+        ({"x": X[:0]}, "nothing in it"),
     ],
 )
 def test_what_makes_no_sense_is_refused(change: dict[str, Any], message: str) -> None:

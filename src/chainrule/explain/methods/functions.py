@@ -31,7 +31,13 @@ class HostFunction:
 
     def __call__(self, x: Any) -> np.ndarray:
         """The outputs of a batch."""
-        return np.asarray(self.predict(np.asarray(x)), np.float64)
+        found = np.asarray(self.predict(np.asarray(x)))
+        if found.dtype.kind not in "fiub":
+            raise ArgumentError(
+                f"f gives values of type {found.dtype}, and only numbers can be explained",
+                remedy="give a function that gives numbers, such as predict_proba or decision_function of a classifier",
+            )
+        return found.astype(np.float64)
 
 
 def host_function(predict: Callable[[np.ndarray], Any]) -> HostFunction:
@@ -54,7 +60,7 @@ def adapted(where: str, f: Any, x: np.ndarray) -> Function:
     if not callable(f):
         raise ArgumentError(
             f"{where}(f={type(f).__name__}): f must be a function from a batch of inputs to outputs",
-            remedy="give a function, for example model.logits, or run.model.predict",
+            remedy="give a function, for example model.logits, or predict_proba of an estimator",
         )
     if isinstance(f, HostFunction):
         return f

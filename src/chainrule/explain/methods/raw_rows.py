@@ -27,18 +27,22 @@ def raw_rows(run: Run, split: Split, rows: str | int) -> RawRows:
     else:
         which = np.unique(np.linspace(0, len(split) - 1, min(rows, len(split))).astype(int))
     batch = split.batch(which)
-    raw = _rounded(np.asarray(run.scaling.inverse(np.asarray(batch.x, np.float64))))
+    raw = np.asarray(run.scaling.inverse(np.asarray(batch.x, np.float64)))
+    unit = np.abs(run.scaling.shift) + 1 / np.abs(run.scaling.factor)
+    raw = _rounded(raw, np.broadcast_to(unit, raw.shape[1:]))
     y = np.asarray(batch.y) if isinstance(batch.y, np.ndarray) else np.zeros(0)
     return RawRows(raw, y, which)
 
 
-def _rounded(raw: np.ndarray) -> np.ndarray:
+def _rounded(raw: np.ndarray, unit: np.ndarray) -> np.ndarray:
     """Six digits of the largest value of each entry: what scaling and its inverse leave of the numbers in a table.
 
-    >>> _rounded(np.array([[28.0000013, 2e-7], [60.0, 0.25]])).tolist()
-    [[28.0, 0.0], [60.0, 0.25]]
+    `unit` is what such values are like, for rows that happen to hold nothing as large.
+
+    >>> _rounded(np.array([[28.0000013, 2e-7], [60.0, 3e-8]]), np.array([40.0, 1.0])).tolist()
+    [[28.0, 0.0], [60.0, 0.0]]
     """
-    largest = np.abs(raw).max(axis=0, initial=0.0)
+    largest = np.maximum(np.abs(raw).max(axis=0, initial=0.0), np.abs(unit))
     step = 10.0 ** (np.ceil(np.log10(np.where(largest > 0, largest, 1.0))) - _DIGITS)
     return np.asarray(np.rint(raw / step[None]) * step[None], np.float32)
 

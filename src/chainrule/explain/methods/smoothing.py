@@ -51,7 +51,18 @@ def certified_radius(sigma: float, probability: Any) -> np.ndarray:
     >>> certified_radius(0.5, [0.9, 0.4]).round(6).tolist()
     [0.640776, 0.0]
     """
-    return np.maximum(sigma * scipy.stats.norm.ppf(np.asarray(probability, np.float64)), 0.0)
+    shares = np.asarray(probability, np.float64)
+    if not sigma > 0:
+        raise ArgumentError(
+            f"certified_radius(sigma={sigma}): it is the standard deviation of noise and must be positive",
+            remedy="give that of the noise which the share was counted under",
+        )
+    if not ((shares >= 0) & (shares <= 1)).all():
+        raise ArgumentError(
+            f"certified_radius(probability={probability}): a share of the noise lies between 0 and 1",
+            remedy="give the lower bound that certify finds: its probability",
+        )
+    return np.maximum(sigma * scipy.stats.norm.ppf(shares), 0.0)
 
 
 def lower_bound(successes: Any, draws: int, alpha: float) -> np.ndarray:

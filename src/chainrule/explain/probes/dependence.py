@@ -81,7 +81,8 @@ def examine(run: Run, data: Data, settings: DependenceSettings) -> Outcome:
         [
             f"Over the range of {top[0]} the {asked.name} changes by {number(top[1])} on average "
             f"(accumulated effects: {number(top[2])}).",
-            f"{top[3]:.0%} of the spread of its individual curves is not common to all rows: what interactions do.",
+            f"{abs(top[3]):.0%} of the spread of its individual curves is not common to all rows: what interactions "
+            "do.",
             *said,
         ],
         [pictures[i] for i in order],

@@ -16,11 +16,12 @@ from jax.typing import ArrayLike
 
 from chainrule.core import random
 from chainrule.core.checks import check_class_numbers
-from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError, suggest
 from chainrule.core.types import Array
 from chainrule.data import kinds, targets
 from chainrule.data.batches import Batch
 from chainrule.explain.methods.functions import HostFunction, adapted
+from chainrule.explain.methods.raw_rows import raw_rows
 from chainrule.models.protocol import CanPredict, HasLogits, HasOutputs, Model
 from chainrule.nn.attacks import MEASURES, Bounds, Loss, margin
 from chainrule.train import Run
@@ -136,7 +137,7 @@ def aimed(
         victim = _callable(where, victim, array, gradient=gradient)
     count = _class_count(where, victim, array)
     if y is not None:
-        classes = jnp.asarray(y)
+        classes = jnp.asarray(y if isinstance(y, Array) else _numbered(where, f, np.asarray(y)))
         if classes.shape != array.shape[:1] or not jnp.issubdtype(classes.dtype, jnp.integer):
             raise ArgumentError(
                 f"{where}: y has shape {classes.shape} and type {classes.dtype} for {len(array)} examples",
@@ -151,6 +152,20 @@ def aimed(
     else:
         classes = victim.logits(array).argmax(axis=-1)
     return Aim(victim, array, classes, bounds)
+
+
+def _numbered(where: str, f: Attacked, y: np.ndarray) -> np.ndarray:
+    """Classes by number, where a run knows them by name."""
+    if y.dtype.kind not in "USO":
+        return y
+    known = list(f.schema.classes) if isinstance(f, Run) else []
+    for name in y.ravel().tolist():
+        if name not in known:
+            raise ArgumentError(
+                f"{where}: y holds {name!r}, which is no class{suggest(str(name), known)}",
+                remedy=f"classes: {', '.join(known)}" if known else "give classes by number, counted from 0",
+            )
+    return np.array([known.index(name) for name in y.ravel().tolist()]).reshape(y.shape)
 
 
 def victim_of(f: Attacked, unit: np.ndarray | None = None) -> Victim:
@@ -176,7 +191,7 @@ def raw_bounds(run: Run, also: np.ndarray | None = None) -> Bounds:
     if known is not None:
         return known
     part = run.data.train
-    rows = np.asarray(run.scaling.inverse(np.asarray(part.batch(np.arange(min(len(part), MOST_ROWS))).x)))
+    rows = raw_rows(run, part, MOST_ROWS).x
     if also is not None:
         rows = np.concatenate([rows, also])
     return rows.min(axis=0).astype(np.float32), rows.max(axis=0).astype(np.float32)
@@ -199,6 +214,10 @@ def _check_examples(where: str, x: Array, bounds: Bounds | None) -> None:
     if bounds is None:
         return
     low, high = (np.asarray(bound, np.float64) for bound in bounds)
+    if not (low <= high).all():
+        raise ArgumentError(
+            f"{where}(bounds={bounds}): the lower bound is above the upper one", remedy="give (low, high)"
+        )
     slack = 1e-4 * np.maximum(high - low, 1e-12)
     outside = (values < low - slack) | (values > high + slack)
     if outside.any():

@@ -132,6 +132,10 @@ def ask(
         raise ArgumentError(
             f"{where}(x): inputs of type {given.dtype} are no numbers", remedy="encode them first"
         )
+    if not given.size:
+        raise ArgumentError(
+            f"{where}(x): shape {given.shape}, there is nothing in it", remedy="give at least one row"
+        )
     given = given.astype(jax.dtypes.canonicalize_dtype(np.result_type(given.dtype, np.float32)))
     if not np.isfinite(given).all():
         row = np.argwhere(~np.isfinite(given))[0].tolist()
@@ -174,6 +178,12 @@ def checked_background(question: Question, background: Any) -> np.ndarray:
         raise ArgumentError(
             f"{question.where}(background): shape {found.shape}, the inputs have shape {x.shape}",
             remedy="give rows like the inputs, with the same columns",
+        )
+    if not np.isfinite(found).all():
+        entry = np.argwhere(~np.isfinite(found))[0].tolist()
+        raise ArgumentError(
+            f"{question.where}(background): entry {entry} is not finite",
+            remedy="leave such rows out, or fill them in",
         )
     return found
 

@@ -5,15 +5,13 @@ function and its inputs become a game, and one of the methods divides it: the cl
 function affine, all coalitions for at most 12 players, Kernel SHAP for more.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.errors import ArgumentError, ChainruleWarning, check_choice
-from chainrule.data.inputs.frames import Frame
+from chainrule.core.checks import whole
+from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.explain.methods.affine_parts import is_affine
 from chainrule.explain.methods.functions import (
     Function,
@@ -23,6 +21,15 @@ from chainrule.explain.methods.functions import (
     count_outputs,
     evaluate,
 )
+from chainrule.explain.methods.input_groups import groups_of
+from chainrule.explain.methods.run_outputs import output_function
+from chainrule.explain.methods.shapley.checked_inputs import (
+    check_finite_rows,
+    frame_columns,
+    numbered,
+    numbers,
+    warn_outside,
+)
 from chainrule.explain.methods.shapley.closed_forms import additive_values, linear_values
 from chainrule.explain.methods.shapley.exact import exact_values
 from chainrule.explain.methods.shapley.explanation import Explanation
@@ -31,10 +38,11 @@ from chainrule.explain.methods.shapley.games import CoalitionGame, check_count
 from chainrule.explain.methods.shapley.kernel import kernel_values
 from chainrule.explain.methods.shapley.masked_functions import MaskedFunction
 from chainrule.explain.methods.shapley.maskers.gaussian import GaussianConditional, gaussian
-from chainrule.explain.methods.shapley.maskers.masker import Groups, Masker
+from chainrule.explain.methods.shapley.maskers.masker import Groups, GroupsByName, Masker
 from chainrule.explain.methods.shapley.maskers.neighbours import neighbours
 from chainrule.explain.methods.shapley.maskers.replacing import Replacing, baseline, interventional
 from chainrule.explain.methods.shapley.permutations import EXACT_LIMIT, permutation_values
+from chainrule.train import Run
 
 METHODS = ("auto", "exact", "permutation", "kernel", "linear", "additive")
 ABSENT: Mapping[str, Callable[..., Masker]] = {
@@ -45,7 +53,6 @@ ABSENT: Mapping[str, Callable[..., Masker]] = {
 """What absent features are, by name; "baseline" is one row."""
 FEW = 12
 """Players up to which all coalitions are evaluated unless another method is asked for."""
-_SHOWN = 5
 
 
 class ExplanationPlan(NamedTuple):
@@ -71,7 +78,7 @@ def shapley(
     output: int | str | None = None,
     output_names: Sequence[str] = (),
     names: Sequence[str] | None = None,
-    groups: Groups = None,
+    groups: GroupsByName = None,
     budget: int | None = None,
     tol: float = 0.01,
     seed: int = 0,
@@ -81,10 +88,11 @@ def shapley(
 ) -> Explanation:
     """Shapley values of a `CoalitionGame` (or what makes one: a mapping, a table), or of a function at inputs `x`.
 
-    A function takes a batch and gives (batch, outputs); `x` is one input or a batch. `background` are rows like `x`, or
-    one reference; data frames give features their names. `absent` says what stands for features that are missing:
-    "interventional" (background rows), "gaussian" or "neighbours" (given the features that are present), or a masker.
-    `groups` makes players of columns.
+    A function takes a batch and gives (batch, outputs), a run takes raw examples; `x` is one input or a batch.
+    `background` are rows like `x`, or one reference; data frames give features their names. `absent` says what stands
+    for features that are missing: "interventional" (background rows), "gaussian" or "neighbours" (given the features
+    that are present), or a masker.
+    `groups` makes players of columns, by number or by name.
 
     `method` is "exact", "permutation", "kernel", "linear", "additive" or "auto". Sampling methods stop at `budget`
     coalitions, or when no standard error is above `tol` times the range of the values.
@@ -93,6 +101,11 @@ def shapley(
     array([8., 8., 8.])
     """
     check_choice("shapley", "method", method, METHODS)
+    whole("shapley", "seed", seed, least=0)
+    if not tol >= 0:
+        raise ArgumentError(
+            f"shapley(tol={tol}): it is a share of the range of the values", remedy="choose 0.01"
+        )
     options = _Options(method, budget, tol, seed, force)
     if x is None:
         return _of_game(game_or_function, names, background, options, listener)
@@ -123,7 +136,7 @@ def feature_game(
     output: int | str | None = None,
     output_names: Sequence[str] = (),
     names: Sequence[str] | None = None,
-    groups: Groups = None,
+    groups: GroupsByName = None,
     memory: str | int | None = None,
 ) -> CoalitionGame:
     """The game whose players are the features of inputs: for interactions, Owen values and the axioms.
@@ -158,17 +171,27 @@ def _asked(
     absent: str | Masker,
     output: tuple[int | str | None, Sequence[str]],
     names: Sequence[str] | None,
-    groups: Groups,
+    groups: GroupsByName,
 ) -> _Asked:
-    if names is None and groups is None:
-        names = _columns(x, background)
-    inputs = _numbers("x", x)
-    masker, rows = _masker(absent, background, inputs, names, groups)
+    chosen, output_names = output
+    columns = frame_columns(x, background)
+    if isinstance(f, Run):
+        own = groups_of(f.data)
+        f = output_function(f, f.data)
+        output_names = output_names or f.names
+        if names is None and groups is None and not isinstance(absent, Masker):
+            groups = {name: own.columns(index).tolist() for index, name in enumerate(own.names)}
+    columns = columns if names is None else tuple(names)
+    inputs = numbers("x", x)
+    masker, rows = _masker(absent, background, inputs, names, numbered(groups, columns), columns)
     single = inputs.ndim == _axes(masker)
     batch = inputs[None] if single else inputs
-    _check_inputs(batch, rows, masker)
+    _check_shape(batch, masker)
+    check_finite_rows("x", batch)
+    if rows is not None:
+        check_finite_rows("background", rows)
+        warn_outside(batch, rows, masker)
     adapted_f = adapted("shapley", f, batch)
-    chosen, output_names = output
     position, title = choose_output(
         "shapley", chosen, count_outputs("shapley", adapted_f, batch), output_names
     )
@@ -283,33 +306,6 @@ def _say(listener: Callable[[str], None] | None, what: object) -> None:
         listener(str(what))
 
 
-def _columns(x: Any, background: Any) -> tuple[str, ...] | None:
-    """Names of the columns of data frames, which have to be those of both; nothing for arrays."""
-    named = [tuple(map(str, one.columns)) for one in (x, background) if isinstance(one, Frame)]
-    if len(named) == 2 and named[0] != named[1]:
-        ours, theirs = (", ".join(one for one in a if one not in b) for a, b in (named, named[::-1]))
-        lists = [
-            f"{words}: {one}"
-            for words, one in (("x alone has", ours), ("background alone has", theirs))
-            if one
-        ]
-        raise ArgumentError(
-            f"shapley: columns of x and of the background differ; {'; '.join(lists) or 'they stand in another order'}",
-            remedy="give both the same columns: background[x.columns]",
-        )
-    return named[0] if named else None
-
-
-def _numbers(name: str, given: Any) -> np.ndarray:
-    array = np.asarray(given)
-    if array.dtype.kind not in "fiub":
-        raise ArgumentError(
-            f"shapley: {name} holds values of type {array.dtype}, which are not numbers",
-            remedy="encode categories as numbers, one column each, and group them: groups={'colour': [2, 3, 4]}",
-        )
-    return array.astype(jnp.result_type(float)) if array.dtype == np.float64 else array
-
-
 def _axes(masker: Masker) -> int:
     """Axes of one input."""
     for_each = isinstance(masker, Replacing) and masker.for_each
@@ -317,18 +313,32 @@ def _axes(masker: Masker) -> int:
 
 
 def _masker(
-    absent: str | Masker, background: Any, x: np.ndarray, names: Sequence[str] | None, groups: Groups
+    absent: str | Masker,
+    background: Any,
+    x: np.ndarray,
+    names: Sequence[str] | None,
+    groups: Groups,
+    columns: Sequence[str] | None,
 ) -> tuple[Masker, np.ndarray | None]:
     """What stands for absent features, and the background rows it was made from."""
     if isinstance(absent, Masker):
+        given = {"background": background, "names": names, "groups": groups}
+        for word, value in given.items():
+            if value is not None:
+                raise ArgumentError(
+                    f"shapley({word}=..., absent=...): a masker says itself what stands for absent features, and "
+                    "which features there are",
+                    remedy=f"give {word} to the masker, or name what absent features are: {', '.join(ABSENT)}",
+                )
         return absent, None
+    names = columns
     check_choice("shapley", "absent", absent, [*ABSENT, "baseline"])
     if background is None:
         raise ArgumentError(
             "shapley(background=None): nothing stands for absent features",
             remedy="give rows of training data, or one reference such as zeros, or a masker: absent=...",
         )
-    rows = _numbers("background", background)
+    rows = numbers("background", background)
     if rows.ndim < x.ndim or x.ndim == rows.ndim == 1:
         rows = rows[None]
     if absent == "baseline" and len(rows) > 1:
@@ -348,26 +358,13 @@ def _masker(
     return ABSENT[absent](rows, names, groups), rows
 
 
-def _check_inputs(x: np.ndarray, rows: np.ndarray | None, masker: Masker) -> None:
-    bad = np.argwhere(~np.isfinite(x))
-    if bad.size:
-        at = ", ".join(str(i) for i in bad[0][1:])
+def _check_shape(x: np.ndarray, masker: Masker) -> None:
+    """Raise where a masker was made for inputs of another shape."""
+    shape = masker.owners.shape[masker.owners.ndim - _axes(masker) :]
+    if x.shape[1:] != shape:
         raise ArgumentError(
-            f"shapley: x holds {x[tuple(bad[0])]} in row {bad[0][0]}, entry {at}",
-            remedy="fill missing values first, as the model was trained to see them",
-        )
-    if rows is None or len(rows) < 2 or x.ndim != 2:
-        return
-    outside = ((x < rows.min(axis=0)[None]) | (x > rows.max(axis=0)[None])).any(axis=0)
-    if outside.any():
-        numbers = np.unique(np.asarray(masker.owners)[outside])
-        listed = ", ".join(masker.names[i] for i in numbers[:_SHOWN])
-        more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
-        warnings.warn(
-            f"shapley: x lies outside of the range of the background in {listed}{more}; "
-            "the function is asked about mixtures it may never have seen",
-            ChainruleWarning,
-            stacklevel=4,
+            f"shapley: inputs have shape {x.shape[1:]}, the masker was made for {shape}",
+            remedy="make the masker of inputs like x",
         )
 
 

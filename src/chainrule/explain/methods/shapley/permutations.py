@@ -80,7 +80,13 @@ def permutation_values(
         return GameValues(values, None, f"permutations, all {math.factorial(count):,} orders")
     budget = 2 * count + 2048 if budget is None else whole("permutation_values", "budget", budget)
     random = np.random.default_rng(seed)
-    most = max(budget // (2 * max(count - 1, 1)), 2)
+    least = 4 * max(count - 1, 1)
+    if budget < least:
+        raise ArgumentError(
+            f"permutation_values(budget={budget}): two pairs of orders of {count} players take {least} coalitions",
+            remedy=f"use budget={least} or more, or group the players",
+        )
+    most = budget // (least // 2)
     draw = draw or (lambda random, pairs: random.permuted(np.tile(np.arange(count), (pairs, 1)), axis=1))
     pairs, total, squares = 0, np.zeros((*game.base.shape, count)), np.zeros((*game.base.shape, count))
     while True:

@@ -38,6 +38,13 @@ class ColumnNoise(Neighbourhood):
     def __init__(self, background: Float[np.ndarray, "rows features"]) -> None:
         self.count = background.shape[1]
         self.mean, self.spread = background.mean(axis=0), background.std(axis=0)
+        # The standard deviation of equal numbers is not always 0 in floating point.
+        self.spread = np.where(np.ptp(background, axis=0) > 0, self.spread, 0)
+        if not self.spread.any():
+            raise ArgumentError(
+                f"lime(background): {len(background)} rows without any spread, and noise of that spread is none",
+                remedy="give several different rows",
+            )
 
     def draw(self, generator: np.random.Generator, samples: int) -> Float[np.ndarray, "samples features"]:
         """Normal numbers."""

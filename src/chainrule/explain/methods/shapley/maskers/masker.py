@@ -20,6 +20,8 @@ from chainrule.core.errors import ArgumentError
 
 Groups: TypeAlias = Mapping[str, Sequence[int]] | None
 """Names of groups with the columns, pixels or tokens of each; none: every entry for itself."""
+GroupsByName: TypeAlias = Mapping[str, Sequence[int | str]] | None
+"""The same, where columns may be given by their names."""
 
 
 class Masker(eqx.Module):
@@ -91,6 +93,13 @@ def grouped(
                     remedy="put every column into one group",
                 )
             owner[column] = number
+    alone = [name for name, number in zip(own, owner.tolist(), strict=True) if number < 0]
+    twice = [name for name in alone if alone.count(name) > 1 or name in titles]
+    if twice:
+        raise ArgumentError(
+            f"{where}: two players are called {twice[0]!r}",
+            remedy=f"give every feature a name of its own, or make them one player: groups={{{twice[0]!r}: [...]}}",
+        )
     # Players stand in the order in which their first feature does.
     seen: dict[str, int] = {}
     found = np.zeros(count, np.int64)
@@ -112,4 +121,4 @@ def windows(length: int, size: int) -> dict[str, list[int]]:
     }
 
 
-__all__ = ["Groups", "Masker", "fingerprint_of", "grouped", "windows"]
+__all__ = ["Groups", "GroupsByName", "Masker", "fingerprint_of", "grouped", "windows"]

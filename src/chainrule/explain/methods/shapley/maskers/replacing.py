@@ -90,7 +90,10 @@ def picked(rows: np.ndarray, most: int, seed: int) -> tuple[np.ndarray, Float[np
     if len(rows) <= most:
         return rows, np.full(len(rows), 1 / len(rows))
     flat = rows.reshape(len(rows), -1).astype(np.float64)
-    scaled = flat / np.maximum(flat.std(axis=0, keepdims=True), 1e-12)
+    # The standard deviation of equal numbers is not always 0 in floating point, and dividing by what is left of it
+    # would drown all other columns.
+    spread = np.where(np.ptp(flat, axis=0) > 0, flat.std(axis=0), 1.0)
+    scaled = (flat - flat.mean(axis=0, keepdims=True)) / spread[None]
     different = len(np.unique(scaled, axis=0))
     clusters = k_means(scaled, min(most, different), np.random.default_rng(seed))
     apart = np.square(scaled - clusters.centres[clusters.nearest]).sum(axis=1)
