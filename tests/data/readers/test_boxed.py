@@ -284,3 +284,16 @@ def test_predictions_become_rows_of_a_table_and_go_back_to_the_image() -> None:
     assert answers["probability"][:2].tolist() == [0.75, 0.5]
     assert [answers[edge][1] for edge in ("x0", "y0", "x1", "y1")] == [2, 2, 6, 6]
     assert np.isnan(answers["x0"][2])
+
+
+def test_classes_that_a_run_does_not_know_are_named(tmp_path: Path) -> None:
+    from chainrule.data import Schema
+
+    found = contents(table(tmp_path))
+    schema = Schema("image", (HEIGHT, WIDTH, 3), "boxes", (1, 5), classes=("dog",))
+    target = targets.of(schema)
+    rows = np.arange(len(found.x))
+    said = target.said(found, rows, schema)
+    assert sorted(one for one in said if isinstance(one, str)) == ["cat", "cat"]
+    _, known = target.recognised(schema, said)
+    assert known.tolist() == [not isinstance(one, str) for one in said]

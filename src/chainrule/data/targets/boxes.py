@@ -81,7 +81,10 @@ class BoxesTarget(Target):
 
     def recognised(self, schema: Schema, values: Sequence[Any] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows (x0, y0, x1, y1, class number), filled up; there may be more of them than training had."""
-        found = [None if value is None else np.asarray(value, np.float32) for value in values]
+        found = [
+            None if value is None or isinstance(value, str) else np.asarray(value, np.float32)
+            for value in values
+        ]
         most = max([schema.target_shape[0], *(len(one) for one in found if one is not None)])
         y = np.zeros((len(values), most, 5), np.float32)
         y[..., 4] = FILLER
@@ -91,15 +94,17 @@ class BoxesTarget(Target):
         return y, np.array([one is not None for one in found], bool)
 
     def said(self, contents: Contents, rows: Positions, schema: Schema) -> Sequence[Any] | np.ndarray:
-        """Boxes with the schema's numbers of their classes, by name; nothing for an image with another class."""
+        """Boxes with the schema's numbers of their classes, by name; of an image with others, the names of these."""
         assert contents.y is not None, "there are boxes"
         number = {name: index for index, name in enumerate(schema.classes)}
         new = np.array([number.get(name, -1) for name in contents.classes])
-        found: list[np.ndarray | None] = []
+        found: list[np.ndarray | str] = []
         for boxes in contents.y[rows]:
             own = boxes[boxes[:, 4] >= 0].copy()
-            own[:, 4] = new[own[:, 4].astype(int)]
-            found.append(own if (own[:, 4] >= 0).all() else None)
+            theirs = own[:, 4].astype(int)
+            own[:, 4] = new[theirs]
+            unknown = sorted({contents.classes[one] for one in theirs[own[:, 4] < 0]})
+            found.append(", ".join(unknown) if unknown else own)
         return found
 
     def answer_rows(self, predicted: np.ndarray) -> np.ndarray:

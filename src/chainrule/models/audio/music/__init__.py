@@ -5,7 +5,7 @@ from chainrule.models.protocol import Entry, Recipe
 
 entry = Entry(
     name="music",
-    summary="Recurrent layers or a relative transformer over events of MIDI: writes music, of a class if it has any.",
+    summary="A relative transformer or recurrent layers over events of MIDI: writes music, of a class if it has any.",
     config=MusicConfig,
     build=MusicModel,
     kinds=("music",),
@@ -17,7 +17,7 @@ entry = Entry(
     recipes={
         "published": Recipe(
             "three LSTM layers of 512 units on excerpts of about 30 seconds",
-            model={"width": 512, "depth": 3},
+            model={"body": "lstm", "width": 512, "depth": 3},
             data={"window": 512},
             train={"batch": 64, "steps": 50_000},
         )

@@ -42,7 +42,7 @@ class MusicConfig(Config):
     """Settings of the model of music."""
 
     body: Literal["lstm", "transformer"] = Field(
-        "lstm", description="recurrent layers, or attention that knows how far apart events are"
+        "transformer", description="attention that knows how far apart events are, or recurrent layers"
     )
     width: int = Field(128, ge=1, description="units of each layer")
     depth: int = Field(2, ge=1, le=100, description="layers on top of each other")

@@ -31,7 +31,7 @@ def model(request: pytest.FixtureRequest, data: Data) -> MusicModel:
 
 def test_the_published_network_has_its_size() -> None:
     schema = Schema("music", (128,), tokens=events.names())
-    model = eqx.filter_eval_shape(MusicModel, MusicConfig(width=512, depth=3), schema, KEY)
+    model = eqx.filter_eval_shape(MusicModel, MusicConfig(body="lstm", width=512, depth=3), schema, KEY)
     arrays = [leaf for leaf in jax.tree.leaves(model) if isinstance(leaf, jax.ShapeDtypeStruct)]
     assert sum(leaf.size for leaf in arrays) == 6_306_717
 
