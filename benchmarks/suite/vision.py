@@ -1,9 +1,9 @@
-"""Detection and sound: suppression, RoIAlign, the detector's training step, the STFT, a WaveNet that writes.
+"""Images and sound: suppression, RoIAlign, training steps of detector and segmenter, the STFT, a WaveNet that writes.
 
 Class-wise suppression keeps at most 100 of 1,000 boxes of 20 classes; RoIAlign brings 256 boxes of a 50 x 50 map of 64
 channels to 7 x 7 cells of 2 x 2 points; both beside torchvision, or PyTorch by the book where that is not installed.
 The detector is `chainrule train detector` without augmentation, beside the same network and loss as PyTorch modules:
-losses of the first steps must agree. The STFT turns eight recordings of 131,072 samples into spectra and back. WaveNet
+losses of the first steps must agree; so is the segmenter (`segmenter_step.py`). The STFT turns eight recordings of 131,072 samples into spectra and back. WaveNet
 writes from the queues of its layers, beside itself reading everything again for every sample: both must write the same.
 `--smoke` runs toy sizes.
 """
@@ -32,6 +32,7 @@ from benchmarks.harness import (
     measure,
 )
 from benchmarks.peer import Peer
+from benchmarks.segmenter_step import TORCH, segmenting
 from benchmarks.workers import vision_problems as problems
 from benchmarks.workers.protocol import steady
 from benchmarks.workloads import first_losses, steady_seconds
@@ -44,9 +45,8 @@ from chainrule.models.vision.pyramid import grids
 from chainrule.nn.detection import nms, roi_align
 from chainrule.nn.spectral import STFT, power
 
-TORCH = {"torch": "eager", "torch-channels-last": "channels-last", "torch-compile": "compile"}
 PEERS = (*TORCH, "torchvision", "scipy")
-CHOICES = ("nms", "align", "detector", "stft", "wavenet")
+CHOICES = ("nms", "align", "detector", "segmenter", "stft", "wavenet")
 SMOKE = True
 BATCH, LR = 16, 1e-4
 """A rate small enough for rounding errors not to grow beyond the tolerance within the steps that are compared."""
@@ -62,6 +62,7 @@ def run(options: Options) -> Report:
         "nms": _suppressing,
         "align": _aligning,
         "detector": _training,
+        "segmenter": segmenting,
         "stft": _transforming,
         "wavenet": _writing,
     }

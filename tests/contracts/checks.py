@@ -334,6 +334,11 @@ def check_predict(model: Model, batch: Batch, schema: Schema) -> None:
     if targets.of(schema).has_boxes:
         check_boxes(out, schema)
         return
+    if targets.of(schema).has_mask:
+        assert out.shape == (*batch.y.shape, len(schema.classes)), f"predictions have shape {out.shape}"
+        assert (out >= 0).all(), "probabilities are negative"
+        assert np.allclose(out.sum(axis=-1), 1, atol=1e-4), "probabilities do not sum to one"
+        return
     shape = (len(schema.classes),) if schema.target == "class" else schema.target_shape
     assert out.shape == (len(batch.x), *shape), f"predictions have shape {out.shape}"
     if schema.target == "class":
@@ -380,6 +385,14 @@ def check_new_inputs(run: Run, data: Data) -> None:
             assert np.allclose(ours, np.concatenate(rows), atol=1e-3, equal_nan=True), (
                 "new inputs are not prepared as the training examples were"
             )
+            return
+        if targets.of(data.schema).has_mask:
+            masks = expected.argmax(axis=-1)
+            for number, name in enumerate(data.schema.classes):
+                shares = (masks == number).mean(axis=(1, 2))
+                assert np.allclose(found[f"share {name}"], shares, atol=1e-3), (
+                    "new inputs are not prepared as the training examples were"
+                )
             return
         if not data.schema.classes:
             values = expected if data.target_scaling is None else data.target_scaling.inverse(expected)

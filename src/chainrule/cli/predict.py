@@ -12,8 +12,11 @@ from chainrule.cli.options import Json, RunName, Settings
 if TYPE_CHECKING:
     from chainrule.train.predictions import Written
 
-OWN = ("out", "level", "horizon", "calibrated", "text", "runs", *WORDS)
-_HOW = f"settings of predict: out=DIR, level=0.9, horizon=50, calibrated=true, text=TEXT, {USAGE}, runs=DIR"
+OWN = ("out", "level", "horizon", "calibrated", "crf", "tiled", "text", "runs", *WORDS)
+_HOW = (
+    "settings of predict: out=DIR, level=0.9, horizon=50, calibrated=true, crf=true, tiled=false, text=TEXT, "
+    f"{USAGE}, runs=DIR"
+)
 _PROBLEMS = 3
 """Inputs that cannot be used, shown one by one."""
 _COLUMNS = 8
@@ -38,10 +41,12 @@ def predict(name: RunName, given: Inputs = None, settings: Settings = None, json
     rows (exit code 3 if that is all of them). Where targets are there (a column, folders called like the classes), the
     scores are shown too.
 
-    Settings: out=DIR (default: predictions in the folder of the run), level=0.9 (how probably intervals of values hold
-    the truth), horizon=50 (models of series: steps to forecast), calibrated=true (probabilities of classes at a
-    temperature that is fitted on the validation examples), text="a text" (instead of a file), lora=RUN or
-    lora=FILE.safetensors (adapters of other runs to predict with, lora_strength=1 times), runs=DIR.
+    Settings: out=DIR (default: predictions in the folder of the run), level=0.9 (how probably intervals of values
+    hold the truth), horizon=50 (models of series: steps to forecast), calibrated=true (probabilities of classes at
+    a temperature that is fitted on the validation examples), crf=true (masks: refined by a conditional random
+    field), tiled=false (masks: images larger than those of training as a whole, scaled down, instead of tile by
+    tile), text="a text" (instead of a file), lora=RUN or lora=FILE.safetensors (adapters of other runs to predict
+    with, lora_strength=1 times), runs=DIR.
     """
     from chainrule.cli.adapters import with_adapters
     from chainrule.cli.arguments import parse, take
@@ -84,7 +89,8 @@ def _options(given: Mapping[str, str]) -> dict[str, Any]:
         found = {"level": float(level), "horizon": None if horizon is None else int(horizon)}
     except ValueError:
         raise ArgumentError(f"level={level}: level must be a number between 0 and 1") from None
-    return {**found, "calibrated": calibrated}
+    tiled = yes_or_no("tiled", given) if "tiled" in given else None
+    return {**found, "calibrated": calibrated, "crf": yes_or_no("crf", given), "tiled": tiled}
 
 
 def _existing(word: str, run: str) -> Path:

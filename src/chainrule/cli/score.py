@@ -22,13 +22,14 @@ OWN = (
     "positive",
     "top",
     "calibrated",
+    "crf",
     "k",
     "samples",
     *WORDS,
 )
 _HOW = (
     "settings of score: split=test, data=OTHER, text=TEXT, n=5000, stride=32, positive=CLASS, top=3, calibrated=true, "
-    f"k=5000, samples=1000, {USAGE}, runs=DIR"
+    f"crf=true, k=5000, samples=1000, {USAGE}, runs=DIR"
 )
 _SHOWN = 30
 """Classes, labels or outputs whose scores are shown one by one."""
@@ -43,7 +44,8 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     n=5000 (so many examples, drawn at random; unless told all of them, and 2048 where a bound is estimated), stride=32
     (texts: how far windows are apart), positive=CLASS (two classes: the one that is looked for; unless told the
     second), top=3 (classes: how often the true one is among the three likeliest; top=2,3 for several), calibrated=true
-    (classes: how far probabilities can be trusted at a temperature fitted on the validation examples), k=5000 (models
+    (classes: how far probabilities can be trusted at a temperature fitted on the validation examples), crf=true
+    (masks: refined by a conditional random field), k=5000 (models
     with a latent variable: codes by which the likelihood of an example is estimated, 100 unless told; flows of data
     with levels: draws of the noise between these for a tighter bound), samples=500 (models that draw examples: how many
     are compared with real ones; unless told as many as are held out, 1000 at most), lora=RUN or lora=FILE.safetensors
@@ -75,7 +77,11 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     stride, n, k, samples = (_whole(given, *one) for one in counts)
     run = with_adapters(Run.open(path), given, folder)
     positive = given.get("positive")
-    top, calibrated = _wholes(given.get("top", "")), yes_or_no("calibrated", given)
+    top, calibrated, crf = (
+        _wholes(given.get("top", "")),
+        yes_or_no("calibrated", given),
+        yes_or_no("crf", given),
+    )
     with progress_line(silent=json):
         wanted_text = {"text": given["text"]} if "text" in given else {}
         other = (
@@ -87,7 +93,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
         untested = split is None and other is None and not len(run.data.test)
         part = "val" if untested else split
         judged = functools.partial(run.score, part, data=other, stride=stride, n=n, k=k, samples=samples)
-        found = judged(positive=positive, top=top, calibrated=calibrated)
+        found = judged(positive=positive, top=top, calibrated=calibrated, crf=crf)
     metrics = {name: metric.to_json() for name, metric in found.items()}
     what = "" if other is None else described(other)
     if json:

@@ -75,6 +75,7 @@ class ConvBlock(eqx.Module):
         key: Key,
         stride: int = 1,
         padding: int | None = None,
+        dilation: int = 1,
         groups: int = 1,
         bias: bool = True,
         normalization: Normalization = "none",
@@ -84,7 +85,8 @@ class ConvBlock(eqx.Module):
         self.conv = Conv(
             *(2, inputs, outputs, kernel),
             stride=stride,
-            padding=kernel // 2 if padding is None else padding,
+            padding=dilation * (kernel // 2) if padding is None else padding,
+            dilation=dilation,
             groups=groups,
             bias=bias,
             gain=activation(act).gain if gain is None else gain,

@@ -60,8 +60,8 @@ class ResidualBlock(eqx.Module):
     stride-th pixel with channels of zeros on both sides (`shortcut="pad"`); otherwise it is the identity. "post"
     activation is He et al., 2016a (arXiv:1512.03385); "pre" puts normalisation and activation before each convolution
     (2016b, arXiv:1603.05027). `zero_last` starts the last normalisation's scale at zero, so that the block starts as
-    its shortcut. `skip=False` leaves the shortcut out, for comparison. `stochastic_depth` is the probability with which
-    training leaves the branch out for an example, if there is a key.
+    its shortcut. `skip=False` leaves the shortcut out, for comparison. `dilation` spreads the 3x3 kernels.
+    `stochastic_depth` is the probability with which training leaves the branch out for an example, if there is a key.
     """
 
     convolutions: tuple[Conv, ...]
@@ -81,6 +81,7 @@ class ResidualBlock(eqx.Module):
         outputs: int,
         *,
         stride: int = 1,
+        dilation: int = 1,
         kind: str = "basic",
         order: str = "post",
         normalization: str = "batch",
@@ -98,6 +99,7 @@ class ResidualBlock(eqx.Module):
         where = "ResidualBlock"
         inputs, outputs = whole(where, "inputs", inputs), whole(where, "outputs", outputs)
         stride, dimensions = whole(where, "stride", stride), whole(where, "dimensions", dimensions)
+        dilation = whole(where, "dilation", dilation)
         inner = max(1, outputs // 4)
         shapes = {
             "basic": [(inputs, outputs, 3, stride), (outputs, outputs, 3, 1)],
@@ -106,7 +108,8 @@ class ResidualBlock(eqx.Module):
         bias = normalization == "none"
         *keys, key_projection = jax.random.split(key, len(shapes) + 1)
         self.convolutions = tuple(
-            _conv(dimensions, *shape, bias, activation, k) for shape, k in zip(shapes, keys, strict=True)
+            _conv(dimensions, *shape, bias, activation, k, dilation)
+            for shape, k in zip(shapes, keys, strict=True)
         )
         self.norms = tuple(
             norm(normalization, shape[0 if order == "pre" else 1], dimensions) for shape in shapes
@@ -210,12 +213,25 @@ def padded(x: Array, dimensions: int, stride: int, channels: int) -> Array:
 
 
 def _conv(
-    dimensions: int, inputs: int, outputs: int, kernel: int, stride: int, bias: bool, act: str, key: Key
+    dimensions: int,
+    inputs: int,
+    outputs: int,
+    kernel: int,
+    stride: int,
+    bias: bool,
+    act: str,
+    key: Key,
+    dilation: int = 1,
 ) -> Conv:
-    gain = activation(act).gain
-    padding = kernel // 2
+    dilation = dilation if kernel > 1 else 1
     return Conv(
-        dimensions, inputs, outputs, kernel, stride=stride, padding=padding, bias=bias, gain=gain, key=key
+        *(dimensions, inputs, outputs, kernel),
+        stride=stride,
+        padding=dilation * (kernel // 2),
+        dilation=dilation,
+        bias=bias,
+        gain=activation(act).gain,
+        key=key,
     )
 
 

@@ -4,6 +4,7 @@ Only capabilities are asked for, never names of models. A set that cannot be mad
 checkpoint yet) says why instead of being left out in silence.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -23,6 +24,7 @@ from chainrule.data import kinds, targets
 from chainrule.data.batches import Batch
 from chainrule.data.kinds.image import unit_images
 from chainrule.data.schema import Schema
+from chainrule.data.targets.mask import IGNORE
 from chainrule.data.text.pairs import source_text, target_text
 from chainrule.models.protocol import (
     CanPredict,
@@ -38,7 +40,8 @@ from chainrule.models.protocol import (
     HasSnapshots,
     HasSurprisal,
 )
-from chainrule.networks.pictures import detections
+from chainrule.networks.pictures import detections, segmentations
+from chainrule.nn.segmentation import agreement
 from chainrule.report import language_models, predictions, snapshots
 from chainrule.report.samples import captions_to_show, classes_to_show, values_to_show
 from chainrule.report.separation import separation_pictures
@@ -46,6 +49,8 @@ from chainrule.train import Run
 from chainrule.train.folder import decisive
 
 _MOST_EXAMPLES = 5000
+_MOST_MASKS = 2**26
+"""Probabilities of classes at pixels that are in memory together."""
 _MOST_POINTS = 1000
 """Points of a curve; more are averaged."""
 _BATCH = 500
@@ -203,12 +208,15 @@ def prediction_pictures(run: Run) -> list[Picture]:
     model, data, schema = run.model, run.data, run.schema
     assert isinstance(model, CanPredict)
     part = data.split(judged_split(run))
-    chosen = np.unique(np.linspace(0, len(part) - 1, min(len(part), _MOST_EXAMPLES)).astype(int))
+    target = targets.of(schema)
+    most = _MOST_EXAMPLES
+    if target.has_mask:  # a probability for each class at each pixel
+        most = max(segmentations.SHOWN, _MOST_MASKS // (math.prod(schema.shape[:2]) * len(schema.classes)))
+    chosen = np.unique(np.linspace(0, len(part) - 1, min(len(part), most)).astype(int))
     x, y = part.batch(chosen)[:2]
     answer = _predict(model, x)
     inputs = data.inverse(x)
     found: list[Picture | None] = []
-    target = targets.of(schema)
     if kinds.of(schema).is_plane(schema) and (target.one_class or target.has_values):
 
         def over(points: np.ndarray) -> np.ndarray:
@@ -224,6 +232,8 @@ def prediction_pictures(run: Run) -> list[Picture]:
         ]
     elif target.has_boxes:
         found += _detections(model, np.asarray(x), np.asarray(y), answer, unit_images(schema, inputs), schema)
+    elif target.has_mask:
+        found += _masks(model, np.asarray(x), np.asarray(y), answer, unit_images(schema, inputs), schema)
     elif target.has_labels:
         found.append(predictions.label_scores(answer.astype(np.float64), np.asarray(y), schema.classes))
     elif target.has_values:
@@ -242,15 +252,35 @@ def _detections(
     """Boxes beside what is there, how well they fit, what is wrong with them, and the images of the highest loss."""
     answer = found.astype(np.float64)
     first = slice(0, detections.SHOWN)
-    size = min(_BATCH, len(x))
-    rows = np.resize(np.arange(len(x)), -(-len(x) // size) * size).reshape(-1, size)
-    losses = np.concatenate([np.asarray(_losses(model, jnp.asarray(x[r]), jnp.asarray(y[r]))) for r in rows])
+    losses = _loss_of_each(model, x, y)
     return [
         detections.beside_truth(images[first], answer[first], y[first], schema.classes),
         detections.precision_recall(answer, y, schema.classes),
         detections.error_bars(answer, y),
-        detections.worst(images, answer, y, losses[: len(x)], schema.classes),
+        detections.worst(images, answer, y, losses, schema.classes),
     ]
+
+
+def _masks(
+    model: CanPredict, x: np.ndarray, y: np.ndarray, answer: np.ndarray, images: np.ndarray, schema: Schema
+) -> list[Picture]:
+    """Masks beside what is there, how far each class is found, and the images of the highest loss."""
+    predicted = answer.argmax(axis=-1)
+    found = agreement(predicted, y, len(schema.classes), ignore=IGNORE)
+    first = slice(0, segmentations.SHOWN)
+    return [
+        segmentations.beside_truth(schema, images[first], predicted[first], y[first]),
+        segmentations.overlap_bars(found, schema.classes),
+        segmentations.worst(schema, images, predicted, y, _loss_of_each(model, x, y)),
+    ]
+
+
+def _loss_of_each(model: CanPredict, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The loss of every example by itself, in equal batches."""
+    size = min(_BATCH, len(x))
+    rows = np.resize(np.arange(len(x)), -(-len(x) // size) * size).reshape(-1, size)
+    losses = [np.asarray(_losses(model, jnp.asarray(x[r]), jnp.asarray(y[r]))) for r in rows]
+    return np.concatenate(losses)[: len(x)]
 
 
 @eqx.filter_jit

@@ -8,12 +8,13 @@ import numpy as np
 
 from chainrule.core import progress, random
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.data import kinds
+from chainrule.data import kinds, targets
 from chainrule.data.inputs.protocol import Given
 from chainrule.data.inputs.series import of_steps
-from chainrule.models.protocol import CanForecast, CanSeparate
+from chainrule.models.protocol import CanForecast, CanPredict, CanSeparate
 from chainrule.train import intervals, temperature
 from chainrule.train.predicting import Answered, Answering, Predictor, Unanswered
+from chainrule.train.segmenting import MaskFinder
 from chainrule.train.separating import SourceFinder
 
 if TYPE_CHECKING:
@@ -74,9 +75,19 @@ class Forecaster(Answering):
 
 
 def answering(
-    run: "Run", given: Given, level: float, horizon: int | None, calibrated: bool = False
+    run: "Run",
+    given: Given,
+    level: float,
+    horizon: int | None,
+    calibrated: bool = False,
+    crf: bool = False,
+    tiled: bool | None = None,
 ) -> Answering:
-    """What answers new inputs of a run: forecasts of series, sources of mixtures, predictions of anything else."""
+    """What answers new inputs of a run: forecasts, sources of mixtures, masks, predictions of anything else."""
+    masks = isinstance(run.model, CanPredict) and targets.of(run.schema).has_mask
+    if not masks and (crf or tiled is not None):
+        word = "crf" if crf else "tiled"
+        raise CapabilityError(f"{word}: {run.id} gives pixels no class", remedy=f"leave {word} out")
     heat = temperature.of_run(run) if calibrated else None
     if isinstance(run.model, CanForecast):
         return Forecaster(run, run.model, given, level=level, horizon=horizon)
@@ -86,6 +97,8 @@ def answering(
         )
     if isinstance(run.model, CanSeparate):
         return SourceFinder(run, run.model, given)
+    if masks:
+        return MaskFinder(run, given, crf=crf, tiled=tiled)
     return Predictor(run, given, level=level, temperature=heat)
 
 

@@ -48,6 +48,7 @@ from chainrule.train.predictions import Predictions, Written, collect, write
 from chainrule.train.preparing import as_model
 from chainrule.train.sample_inputs import in_model_units
 from chainrule.train.scoring import Scores
+from chainrule.train.segmenting import refined
 from chainrule.train.temperature import Temperature
 
 
@@ -343,6 +344,7 @@ class Run(HasCode):
         calibrated: bool = False,
         k: int | None = None,
         samples: int | None = None,
+        crf: bool = False,
         **options: Any,
     ) -> Scores:
         """Every number the model's capabilities give on a split (test unless told), or on `n` of its examples.
@@ -353,7 +355,8 @@ class Run(HasCode):
         that is looked for, the second unless told. `top=(3,)` asks how often the true class is among the three
         likeliest, `calibrated` what probabilities are worth at the `temperature`. `k` says by how many codes a model
         with a latent variable estimates the likelihood of an example, 100 unless told, and `samples` how many
-        examples a model draws to be compared with real ones, 1,000 at most unless told.
+        examples a model draws to be compared with real ones, 1,000 at most unless told. `crf` judges masks refined
+        by a conditional random field.
         """
         if options and (data is None or isinstance(data, Data)):
             unknown = f"{next(iter(options))}: no such setting of score"
@@ -364,7 +367,8 @@ class Run(HasCode):
         if isinstance(data, Data):
             self.preparation.check(data)
         found = data if isinstance(data, Data) else self.data if data is None else self.other(data, **options)
-        model, seed, part = self.model, self.settings.seed, split or "test"
+        seed, part = self.settings.seed, split or "test"
+        model = refined(self.model, self.id) if crf else self.model
         heat = self.temperature().value if calibrated else None
         judged = functools.partial(scores.score, model, found, part, seed=seed, stride=stride, n=n)
         return judged(positive=positive, top=top, temperature=heat, k=k, samples=samples)
@@ -385,7 +389,14 @@ class Run(HasCode):
         return load_other(data, self.preparation, text=text, needs_targets=needs, **options)
 
     def predict(
-        self, given: Given, *, level: float = 0.9, horizon: int | None = None, calibrated: bool = False
+        self,
+        given: Given,
+        *,
+        level: float = 0.9,
+        horizon: int | None = None,
+        calibrated: bool = False,
+        crf: bool = False,
+        tiled: bool | None = None,
     ) -> Predictions:
         """What the model predicts for new inputs, prepared as the training examples were.
 
@@ -393,9 +404,11 @@ class Run(HasCode):
         the data, a data frame, a text, an image of Pillow, or a list of these. Inputs that cannot be used are named in
         `problems` and keep their rows. `level` is the probability with which intervals hold a value. A model of series
         forecasts the next `horizon` steps of the one that is given, as many as a training example has unless told.
-        `calibrated` gives probabilities of classes at the run's `temperature`.
+        `calibrated` gives probabilities of classes at the run's `temperature`. Masks are refined by a conditional
+        random field with `crf`; `tiled` looks at images at their own scale, tile by tile (unless told, where training
+        did).
         """
-        return collect(answering(self, given, level, horizon, calibrated))
+        return collect(answering(self, given, level, horizon, calibrated, crf, tiled))
 
     def write_predictions(
         self,
@@ -405,9 +418,14 @@ class Run(HasCode):
         level: float = 0.9,
         horizon: int | None = None,
         calibrated: bool = False,
+        crf: bool = False,
+        tiled: bool | None = None,
     ) -> Written:
-        """The same as `predictions.csv` in the folder `out`, in memory that does not grow with their number."""
-        return write(answering(self, given, level, horizon, calibrated), Path(out).expanduser())
+        """The same as `predictions.csv` in the folder `out`, in memory that does not grow with their number.
+
+        Masks become PNG files in `out/masks`, and sources of sound WAV files in `out`.
+        """
+        return write(answering(self, given, level, horizon, calibrated, crf, tiled), Path(out).expanduser())
 
     def code(self) -> Code:
         """The model as a code: see `chainrule.information.compress`."""

@@ -20,6 +20,7 @@ from chainrule.data import kinds
 from chainrule.data.inputs.protocol import Given
 from chainrule.data.sound_files import write_amplitudes
 from chainrule.models.protocol import CanSeparate
+from chainrule.train.file_names import free, plain
 from chainrule.train.predicting import Answered, Answering, Unanswered
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ class SourceFinder(Answering):
         columns = {f"level {source}": np.array([level]) for source, level in zip(names, levels, strict=True)}
         if self._folder is None:
             return columns
-        stem = _free(Path(name).with_suffix("").as_posix().replace("/", "-"), taken)
+        stem = free(name, taken, "sound")
         for number, source in enumerate(names):
-            file = f"{stem}-{_plain(source)}.wav"
+            file = f"{stem}-{plain(source)}.wav"
             if found is not None:
                 write_amplitudes(self._folder / file, self._rate, found[number])
             columns[f"file {source}"] = np.array([file if found is not None else ""], np.str_)
@@ -119,24 +120,6 @@ def _level(x: np.ndarray) -> float:
     """The level of a signal in decibels."""
     energy = float(np.square(x, dtype=np.float64).mean())
     return max(_SILENCE, 10 * float(np.log10(energy))) if energy else _SILENCE
-
-
-def _plain(name: str) -> str:
-    """A name that is safe in that of a file."""
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)
-
-
-def _free(stem: str, taken: set[str]) -> str:
-    """A name that no other recording has, safe as that of a file."""
-    plain = (
-        "".join(letter if letter.isalnum() or letter in "-_. " else "-" for letter in stem).strip(". ")
-        or "sound"
-    )
-    found, number = plain, 2
-    while found in taken:
-        found, number = f"{plain}-{number}", number + 1
-    taken.add(found)
-    return found
 
 
 __all__ = ["SourceFinder", "separate"]

@@ -25,6 +25,7 @@ _HIGHER = {
     *("robust_accuracy", "accuracy", "balanced_accuracy", "label_accuracy", "exact_match"),
     *("precision", "recall", "specificity", "f1", "roc_auc", "average_precision", "r2"),
     *("map", "map50", "map75", "ap50"),
+    *("miou", "iou", "dice", "pixel_accuracy", "boundary_f"),
 }
 _LOWER = {"loss", "rmse", "mae", "calibration_error", *losses()}
 

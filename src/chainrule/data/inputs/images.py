@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 from chainrule.core.errors import DataError
 from chainrule.data import targets
 from chainrule.data.inputs import arrays, folders, scenes
-from chainrule.data.inputs.protocol import Given, InputChunk, Inputs, Preparation, chunk
+from chainrule.data.inputs.protocol import Given, InputChunk, Inputs, Original, Preparation, chunk
 from chainrule.data.loading.bits import highest_bits
 from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.problems import Problem, Refused
@@ -110,12 +110,14 @@ def _whole(
     images: Sequence[Given], prepared: Preparation, names: Sequence[str], beside: Sequence[scenes.Beside]
 ) -> Inputs:
     """Images one by one, brought to the size of the training images as a whole, and what is known of each."""
+    canvas = (prepared.schema.shape[0], prepared.schema.shape[1])
 
     def read(size: int) -> Iterator[InputChunk]:
         for first in range(0, len(images), size):
             found: list[np.ndarray | Problem] = []
             known: list[Any] = []
             at: list[Placement] = []
+            given: list[Original] = []
             for index in range(first, min(first + size, len(images))):
                 try:
                     x, own, placed = _placed(images[index], prepared)
@@ -124,24 +126,44 @@ def _whole(
                     known.append(None)
                     continue
                 found.append(x)
-                known.append(beside[index](own, placed) if beside else None)
+                known.append(scenes.usable(beside[index], own, placed, canvas) if beside else None)
                 at.append(placed)
+                given.append(_original(images[index], own, beside[index] if beside else None, prepared))
             part = chunk(prepared, names[first : first + size], found, known if beside else None)
-            yield part._replace(placements=at)
+            yield part._replace(placements=at, originals=given)
 
     return Inputs("images", len(images), read)
+
+
+def _original(
+    one: Given, size: tuple[int, int], beside: scenes.Beside | None, prepared: Preparation
+) -> Original:
+    """What an image was before it was placed, read when it is asked for."""
+
+    def pixels() -> np.ndarray:
+        found = _decoded(one)
+        if found is None:
+            return _placed(one, prepared)[0]
+        return prepared.examples(_in_units(_coloured(found, prepared.schema.shape[2]), prepared)[None])[0]
+
+    return Original(size, pixels, lambda: None if beside is None else beside(size, Placement(), size))
+
+
+def _decoded(one: Given) -> UInt8[np.ndarray, "height width colours"] | None:
+    """The pixels of an image that has a size of its own; nothing for an array, which has that of training."""
+    if isinstance(one, str | Path):
+        return picture.decode(Path(one).expanduser(), None, _LIMITS["max_pixels"], _LIMITS["max_bytes"])[0]
+    if isinstance(one, Image.Image):
+        flat = np.asarray(picture.flatten(ImageOps.exif_transpose(one), []))
+        return flat if flat.ndim == 3 else flat[..., None]
+    return None
 
 
 def _placed(one: Given, prepared: Preparation) -> tuple[np.ndarray, tuple[int, int], Placement]:
     """One image in model units, the size it had, and where it lies on its canvas."""
     height, width, channels = prepared.schema.shape
-    if isinstance(one, str | Path):
-        limits = _LIMITS["max_pixels"], _LIMITS["max_bytes"]
-        pixels, _ = picture.decode(Path(one).expanduser(), None, *limits)
-    elif isinstance(one, Image.Image):
-        flat = np.asarray(picture.flatten(ImageOps.exif_transpose(one), []))
-        pixels = flat if flat.ndim == 3 else flat[..., None]
-    else:
+    pixels = _decoded(one)
+    if pixels is None:
         x = arrays.examples(arrays.as_array(one), prepared)
         return prepared.examples(_converter(x, prepared)(x))[0], (height, width), Placement()
     canvas, at = place_image(pixels, (height, width))

@@ -94,6 +94,17 @@ def _scalings(prepared: "Preparation | Data") -> list[dict[str, Any] | None]:
     return [None if scaling is None else scaling.to_json() for scaling in both]
 
 
+class Original(NamedTuple):
+    """An image as it was given, before it was brought to the size of the training images."""
+
+    size: tuple[int, int]
+    """Height and width."""
+    pixels: Callable[[], Shaped[np.ndarray, "height width channels"]]
+    """In model units."""
+    target: Callable[[], Shaped[np.ndarray, "..."] | None]
+    """What is known of it beforehand, if anything; an error for what cannot be used."""
+
+
 class InputChunk(NamedTuple):
     """Some inputs, one after the other."""
 
@@ -109,6 +120,8 @@ class InputChunk(NamedTuple):
     """What is known of the targets of `x`."""
     placements: Sequence[Placement] = ()
     """Where each of `x` lies on its canvas; none where inputs are as they were given."""
+    originals: Sequence[Original] = ()
+    """Those on the canvases."""
 
 
 class Inputs(NamedTuple):
@@ -143,4 +156,4 @@ def chunk(
     return InputChunk(names, rows, x, faults, found)
 
 
-__all__ = ["Given", "InputChunk", "Inputs", "KnownTargets", "Preparation", "chunk"]
+__all__ = ["Given", "InputChunk", "Inputs", "KnownTargets", "Original", "Preparation", "chunk"]

@@ -16,8 +16,19 @@ from chainrule.data.readers import boxed, masked
 from chainrule.data.readers.picture import Unusable
 from chainrule.data.targets.mask import IGNORE
 
-Beside: TypeAlias = Callable[[tuple[int, int], Placement], Any]
-"""From the size (height, width) of an image and where it lies on the canvas to its target, or nothing."""
+Beside: TypeAlias = Callable[[tuple[int, int], Placement, tuple[int, int]], Any]
+"""From the size (height, width) of an image, where it lies on a canvas, and the size of that to its target, if any.
+
+`Unusable` where there is one that does not go with the image or with the run.
+"""
+
+
+def usable(beside: Beside, size: tuple[int, int], at: Placement, canvas: tuple[int, int]) -> Any:
+    """The target on a canvas, or nothing where it cannot be used."""
+    try:
+        return beside(size, at, canvas)
+    except Unusable:
+        return None
 
 
 def beside(
@@ -49,7 +60,8 @@ def _boxes(
     number = {name: index for index, name in enumerate(prepared.schema.classes)}
 
     def one(path: str) -> Beside:
-        def known(size: tuple[int, int], at: Placement) -> Any:
+        def known(size: tuple[int, int], at: Placement, canvas: tuple[int, int]) -> Any:
+            del canvas
             if path in found.faults or path not in found.boxes:
                 return None
             labels = [number.get(box.label) for box in found.boxes[path]]
@@ -74,18 +86,22 @@ def _masks(
     names = prepared.schema.classes
     known = np.array([int(name) for name in names] if all(map(str.isdecimal, names)) else range(len(names)))
     limits = request.options["max_bytes"], request.options["max_pixels"]
-    canvas = (prepared.schema.shape[0], prepared.schema.shape[1])
 
     def one(file: Path) -> Beside:
-        def mask(size: tuple[int, int], at: Placement) -> Any:
+        def mask(size: tuple[int, int], at: Placement, canvas: tuple[int, int]) -> Any:
             del at
-            try:
-                numbers = masked.read_mask(found[file], *limits) if file in found else np.zeros((0, 0), int)
-            except Unusable:
+            if file not in found:
                 return None
+            numbers = masked.read_mask(found[file], *limits)
+            if numbers.shape != size:
+                sizes = (f"{shape[1]}×{shape[0]}" for shape in (numbers.shape, size))
+                raise Unusable("wrong size", "the mask has {} pixels, the image {}".format(*sizes))
             ignored = numbers == request.options["ignore"]
-            if numbers.shape != size or not np.isin(numbers[~ignored], known).all():
-                return None
+            unknown = np.setdiff1d(numbers[~ignored], known)
+            if len(unknown):
+                shown = ", ".join(map(str, unknown[:8].tolist())) + (", ..." if len(unknown) > 8 else "")
+                detail = f"it holds {shown}; the classes of the run are {', '.join(map(str, known.tolist()))}"
+                raise Unusable("value without a class", detail)
             classes = np.where(ignored, IGNORE, np.searchsorted(known, numbers)).astype(np.uint8)
             return place_mask(classes, canvas, IGNORE)
 
@@ -94,4 +110,4 @@ def _masks(
     return [one(file) for file in pictures]
 
 
-__all__ = ["Beside", "beside"]
+__all__ = ["Beside", "beside", "usable"]

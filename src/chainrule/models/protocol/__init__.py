@@ -47,7 +47,7 @@ from chainrule.models.protocol.likelihood import (
     LogPartition,
     Scored,
 )
-from chainrule.models.protocol.locating import CanLocate, HasProposals
+from chainrule.models.protocol.locating import CanLocate, CanRefine, HasProposals, refining
 from chainrule.models.protocol.mechanisms import (
     HasAlignment,
     HasAttention,
@@ -144,6 +144,7 @@ __all__ = [
     "CanPack",
     "CanPad",
     "CanPredict",
+    "CanRefine",
     "CanSample",
     "CanSearch",
     "CanSeparate",
@@ -240,6 +241,7 @@ __all__ = [
     "parts_of",
     "patch_sites",
     "read_options",
+    "refining",
     "require_binary",
     "supervised_loss",
     "weighted_mean",

@@ -9,12 +9,31 @@ from jaxtyping import Float
 from chainrule.core.types import Array
 from chainrule.data.schema import Schema
 from chainrule.models.protocol.prediction import CanPredict
+from chainrule.nn.segmentation import Potentials
 
 
 class CanLocate(CanPredict):
     """Says where in an image things are: its targets, boxes or masks, move with the images of training."""
 
     schema: eqx.AbstractVar[Schema]
+
+
+class CanRefine(CanLocate):
+    """Gives each pixel a class, and can let neighbours of one colour agree (`nn.segmentation.crf`)."""
+
+    refine: eqx.AbstractVar[bool]
+    """Whether predictions are refined."""
+
+    @property
+    @abc.abstractmethod
+    def potentials(self) -> Potentials:
+        """What a pair of pixels of different classes costs."""
+
+
+def refining(model: CanRefine, refine: bool = True) -> CanRefine:
+    """The model with its predictions refined, or as its network gives them."""
+    changed: CanRefine = eqx.tree_at(lambda one: one.refine, model, refine)
+    return changed
 
 
 class HasProposals(CanLocate):
@@ -33,4 +52,4 @@ class HasProposals(CanLocate):
         """(x0, y0, x1, y1, score) of regions, the highest scores first; of a filler the score is 0."""
 
 
-__all__ = ["CanLocate", "HasProposals"]
+__all__ = ["CanLocate", "CanRefine", "HasProposals", "refining"]
