@@ -3,8 +3,9 @@
 Class-wise suppression keeps at most 100 of 1,000 boxes of 20 classes; RoIAlign brings 256 boxes of a 50 x 50 map of 64
 channels to 7 x 7 cells of 2 x 2 points; both beside torchvision, or PyTorch by the book where that is not installed.
 The detector is `chainrule train detector` without augmentation, beside the same network and loss as PyTorch modules:
-losses of the first steps must agree; so is the segmenter (`segmenter_step.py`). The STFT turns eight recordings of 131,072 samples into spectra and back. WaveNet
-writes from the queues of its layers, beside itself reading everything again for every sample: both must write the same.
+losses of the first steps must agree; so is the segmenter (`segmenter_step.py`). The STFT turns eight recordings of
+131,072 samples into spectra and back. WaveNet writes from the queues of its layers, beside itself reading everything
+again for every sample: both must write the same.
 `--smoke` runs toy sizes.
 """
 

@@ -16,11 +16,11 @@ entry = Entry(
     citation="Chen, Zhu, Papandreou, Schroff and Adam, Encoder-decoder with atrous separable convolution for semantic "
     "image segmentation, ECCV 2018",
     training={
-        "batch": 16,
-        "epochs": 12,
+        "batch": 8,
+        "epochs": 20,
         "optimizer": {"name": "adamw", "lr": 3e-3, "decay": 0.01, "clip": 5.0},
-        "schedule": {"name": "cosine", "warmup": 30},
-        "augment": {"flip": True},
+        "schedule": {"name": "cosine", "warmup": 100},
+        "augment": {"flip": True, "crop": 8},
     },
     head="exit",
 )

@@ -114,7 +114,7 @@ def test_a_twin_in_pytorch_gives_the_same_logits(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     safetensors = pytest.importorskip("safetensors.torch")
     functional = torch.nn.functional
-    model = Segmenter(SegmenterConfig(**TOY, activation="relu"), schema(16, 16), KEY)
+    model = Segmenter(SegmenterConfig(**TOY, activation="relu", normalization="group"), schema(16, 16), KEY)
     noise = np.random.default_rng(1)
     model = jax.tree.map(
         lambda a: a + 0.1 * noise.random(a.shape, np.float32) if eqx.is_inexact_array(a) else a, model
