@@ -66,7 +66,7 @@ class DeepLabConfig(Config):
     channels: int = Field(
         64, ge=1, description="of each atrous convolution of the head; published: 256 (v1, v2: 1024)"
     )
-    loss: PixelLoss = "dice"
+    objective: PixelLoss = "dice"
     crf: bool | None = Field(
         None, description="refine predictions by a conditional random field; unless told, v1 and v2 do"
     )
@@ -132,7 +132,7 @@ class DeepLab(HasState, CanRefine):
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """The mean loss of the images, its parts, and the model with its state moved on."""
         out, moved = self.outputs(batch.x, key)
-        return *judged(out, batch, self.config.loss), moved
+        return *judged(out, batch, self.config.objective), moved
 
     def state(self) -> Sequence[Tree]:
         """The running statistics of all normalisers."""

@@ -30,7 +30,7 @@ entry = Entry(
                 "edges": "valid",
                 "normalization": "none",
                 "activation": "relu",
-                "loss": "border",
+                "objective": "border",
             },
             train={"batch": 1, "optimizer": {"name": "momentum", "lr": 1e-3, "momentum": 0.99}},
         )

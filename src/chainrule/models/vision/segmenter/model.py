@@ -40,7 +40,7 @@ class SegmenterConfig(Config):
         description="after every convolution but the last; group: for batches of one or two large images",
     )
     activation: Literal["silu", "relu"] = Field("silu", description="after every normalisation")
-    loss: PixelLoss = "dice"
+    objective: PixelLoss = "dice"
     crf: bool = Field(False, description="refine predictions by a conditional random field")
     potentials: PotentialsSetting = POTENTIALS
 
@@ -86,7 +86,7 @@ class Segmenter(HasState, CanRefine):
         """The mean loss of the images, its parts, and the model with its state moved on."""
         del key
         out, moved = self.outputs(batch.x)
-        return *judged(out, batch, self.config.loss), moved
+        return *judged(out, batch, self.config.objective), moved
 
     def state(self) -> Sequence[Tree]:
         """The running statistics of all normalisers."""

@@ -85,9 +85,9 @@ def test_an_image_that_cannot_be_halved_so_often_is_refused_with_a_depth_that_wo
     assert Segmenter(SegmenterConfig(width=2, depth=3), schema(9, 12), KEY).network.depth == 3
 
 
-@pytest.mark.parametrize("loss", ["dice", "cross-entropy", "border"])
-def test_every_loss_has_a_gradient_and_does_not_see_what_is_left_out(loss: str) -> None:
-    model = Segmenter(SegmenterConfig(**TOY, loss=loss), schema(16, 16), KEY)
+@pytest.mark.parametrize("objective", ["dice", "cross-entropy", "border"])
+def test_every_loss_has_a_gradient_and_does_not_see_what_is_left_out(objective: str) -> None:
+    model = Segmenter(SegmenterConfig(**TOY, objective=objective), schema(16, 16), KEY)
     x = jnp.asarray(RNG.random((2, 16, 16, 3)), jnp.float32)
     y = RNG.integers(0, 3, (2, 16, 16)).astype(np.uint8)
     y[:, :4] = 255
