@@ -33,6 +33,7 @@ LONG = (
     *("bert", "pair-encoder", "seq2seq", "translator"),  # beside gpt, char-rnn and reader
     "pixel-cnn",  # beside made
     "faster-rcnn",  # beside detector
+    *("identifier", "spoof-detector"),  # beside tests of their own
     *("f-gan", "wgan", "wgan-gp"),  # beside gan and dcgan
 )
 """Models whose programs take long to compile even as toys, and whose layers and promises others share."""

@@ -12,10 +12,10 @@ from chainrule.cli.options import Json, RunName, Settings
 if TYPE_CHECKING:
     from chainrule.train.predictions import Written
 
-OWN = ("out", "level", "horizon", "calibrated", "crf", "tiled", "text", "runs", *WORDS)
+OWN = ("out", "level", "horizon", "calibrated", "crf", "tiled", "gallery", "text", "runs", *WORDS)
 _HOW = (
-    "settings of predict: out=DIR, level=0.9, horizon=50, calibrated=true, crf=true, tiled=false, text=TEXT, "
-    f"{USAGE}, runs=DIR"
+    "settings of predict: out=DIR, level=0.9, horizon=50, calibrated=true, crf=true, tiled=false, "
+    f"gallery=DIR, text=TEXT, {USAGE}, runs=DIR"
 )
 _PROBLEMS = 3
 """Inputs that cannot be used, shown one by one."""
@@ -45,8 +45,9 @@ def predict(name: RunName, given: Inputs = None, settings: Settings = None, json
     hold the truth), horizon=50 (models of series: steps to forecast), calibrated=true (probabilities of classes at
     a temperature that is fitted on the validation examples), crf=true (masks: refined by a conditional random
     field), tiled=false (masks: images larger than those of training as a whole, scaled down, instead of tile by
-    tile), text="a text" (instead of a file), lora=RUN or lora=FILE.safetensors (adapters of other runs to predict
-    with, lora_strength=1 times), runs=DIR.
+    tile), gallery=DIR (models of identities: whom to look for, a folder of images for each), text="a text" (instead
+    of a file), lora=RUN or lora=FILE.safetensors (adapters of other runs to predict with, lora_strength=1 times),
+    runs=DIR.
     """
     from chainrule.cli.adapters import with_adapters
     from chainrule.cli.arguments import parse, take
@@ -90,7 +91,8 @@ def _options(given: Mapping[str, str]) -> dict[str, Any]:
     except ValueError:
         raise ArgumentError(f"level={level}: level must be a number between 0 and 1") from None
     tiled = yes_or_no("tiled", given) if "tiled" in given else None
-    return {**found, "calibrated": calibrated, "crf": yes_or_no("crf", given), "tiled": tiled}
+    masks = {"crf": yes_or_no("crf", given), "tiled": tiled}
+    return {**found, **masks, "calibrated": calibrated, "gallery": given.get("gallery")}
 
 
 def _existing(word: str, run: str) -> Path:

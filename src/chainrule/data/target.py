@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Mark
 from chainrule.data.division import Positions
 from chainrule.data.loading.problems import Problem, Refused
@@ -24,7 +25,7 @@ Answers: TypeAlias = Mapping[str, np.ndarray]
 """Columns of a table of predictions by their names, words or numbers."""
 _OWN_COLUMNS = ("name", "prediction", "probability", "low", "high", "target")
 """Columns of a table of predictions that have nothing to do with the names of classes."""
-Link: TypeAlias = Literal["softmax", "sigmoid", "identity"]
+Link: TypeAlias = Literal["softmax", "sigmoid", "identity", "ordered"]
 
 
 class ReadTargets(NamedTuple):
@@ -63,6 +64,10 @@ class Target(abc.ABC):
     """Whether `y` is 0 or 1 for each of several labels."""
     has_values: ClassVar[bool] = False
     """Whether `y` is one or several numbers on a scale."""
+    has_identity: ClassVar[bool] = False
+    """Whether `y` is the number of an identity, those of held-out examples being others than those of training."""
+    has_votes: ClassVar[bool] = False
+    """Whether `y` is a distribution over grades in ascending order."""
     has_tokens: ClassVar[bool] = False
     """Whether `y` is a text: rows of tokens with an end mark."""
     has_boxes: ClassVar[bool] = False
@@ -106,6 +111,16 @@ class Target(abc.ABC):
         """Default: examples are divided without regard to their targets; otherwise, the stratum of each."""
         del y
         return None
+
+    def groups(self, y: np.ndarray | None) -> np.ndarray | None:
+        """Default: examples are divided one by one; otherwise, the first example of those that stay together."""
+        del y
+        return None
+
+    def with_angles(self, words: Sequence[str], angles: np.ndarray) -> ReadTargets:
+        """Default: no angle stands beside a target; otherwise how far each example is turned away, in degrees."""
+        del words, angles
+        raise CapabilityError(f"a {type(self).__name__} has no angles")
 
     def check_training(self, contents: Contents, train: Positions) -> None:
         """Default: any training examples will do; otherwise, an error if nothing can be learnt from these."""

@@ -33,6 +33,7 @@ from chainrule.models.protocol import (
     CanTranslate,
     HasDiagnostics,
     HasLatents,
+    HasOutputs,
     HasOwnTraining,
     HasPictures,
     HasPredictiveDistribution,
@@ -43,6 +44,7 @@ from chainrule.models.protocol import (
 from chainrule.networks.pictures import detections, segmentations
 from chainrule.nn.segmentation import agreement
 from chainrule.report import language_models, predictions, snapshots
+from chainrule.report.highest_losses import highest_losses
 from chainrule.report.samples import captions_to_show, classes_to_show, values_to_show
 from chainrule.report.separation import separation_pictures
 from chainrule.train import Run
@@ -236,6 +238,8 @@ def prediction_pictures(run: Run) -> list[Picture]:
         found += _masks(model, np.asarray(x), np.asarray(y), answer, unit_images(schema, inputs), schema)
     elif target.has_labels:
         found.append(predictions.label_scores(answer.astype(np.float64), np.asarray(y), schema.classes))
+    elif target.has_votes:
+        found += predictions.votes_beside_true(answer.astype(np.float64), np.asarray(y), schema)
     elif target.has_values:
         back = data.target_scaling.inverse if data.target_scaling else np.asarray
         truth, said = (np.asarray(back(np.asarray(a, dtype=np.float64))) for a in (y, answer))
@@ -243,6 +247,10 @@ def prediction_pictures(run: Run) -> list[Picture]:
         if isinstance(model, HasPredictiveDistribution):
             spread = np.sqrt(_spread(model, x).astype(np.float64))
             found.append(predictions.interval_coverage((np.asarray(y, np.float64) - answer) / spread))
+    numbered = target.has_labels or target.has_votes or target.has_values
+    if numbered and kinds.of(schema).shows_pixels(schema) and isinstance(model, HasOutputs):
+        losses = _loss_of_each(model, np.asarray(x), np.asarray(y))
+        found.append(highest_losses(run, np.asarray(x), np.asarray(y), answer, losses))
     return [picture for picture in found if picture is not None]
 
 

@@ -18,6 +18,7 @@ from chainrule.data import kinds
 from chainrule.data.kinds.image import unit_images
 from chainrule.data.schema import Schema
 from chainrule.data.targets import of as target_of
+from chainrule.data.targets.votes import mean_grades
 from chainrule.train.scores.classification import calibration, confusion, wilson
 from chainrule.train.scores.multilabel import multilabel
 
@@ -26,7 +27,7 @@ Labels = Int[np.ndarray, " examples"]
 Values = Float[np.ndarray, "examples ..."]
 
 _MOST_NUMBERS = 20
-_WORST_IMAGES = 20
+WORST_IMAGES = 20
 _WORST_ROWS = 12
 _MOST_FEATURES = 6
 _MOST_LABELS = 20
@@ -84,7 +85,7 @@ def confidently_wrong(
     name, title = "confidently-wrong", "Most confidently wrong"
     caption = "True class → predicted class and the probability the model gave it."
     if kinds.of(schema).shows_pixels(schema):
-        worst = order[:_WORST_IMAGES]
+        worst = order[:WORST_IMAGES]
         names = [plain(c, 18) for c in schema.classes]
         pairs = [f"{names[targets[i]]}→{names[predicted[i]]}" for i in worst]
         gap = " " if all(len(pair) <= _SHORT for pair in pairs) else "\n"
@@ -207,6 +208,49 @@ def label_scores(
     )
 
 
+def votes_beside_true(
+    predicted: Probabilities, true: Probabilities, schema: Schema
+) -> list[Scatter | Lines | Bars]:
+    """Mean grades over the true ones, and the shares of all votes by grade."""
+    means = (mean_grades(schema, shares) for shares in (predicted, true))
+    said = {"predicted": predicted.mean(axis=0), "true": true.mean(axis=0)}
+    shares = Bars(
+        "votes",
+        "Votes of all examples",
+        "grade",
+        "share of the votes",
+        [plain(name, _SHORT) for name in schema.classes],
+        said,
+        caption="The mean of all distributions: a model that is careful gives the middle too much.",
+    )
+    return [predicted_against_true(*means), shares]
+
+
+def highest_losses(
+    images: np.ndarray, losses: np.ndarray, true: Sequence[str], said: Sequence[str]
+) -> Images:
+    """Images with the highest loss, what is true of each above what is said, where that can be written in a word."""
+    pairs = (
+        zip(true, said, losses.tolist(), strict=True)
+        if true
+        else ((None, None, one) for one in losses.tolist())
+    )
+    labels = [
+        f"loss {number(loss, 3)}"
+        if own is None
+        else f"{plain(own, 24) or 'none'}→{plain(other or 'none', 24)}"
+        for own, other, loss in pairs
+    ]
+    return Images(
+        "worst-losses",
+        "Images with the highest loss",
+        images,
+        labels,
+        5 if true and max(map(len, labels)) > _SHORT else 10,
+        "What is true → what is said, the highest loss first.",
+    )
+
+
 def predicted_against_true(predicted: Values, targets: Values) -> Scatter:
     """Every prediction over its true value, by output where there are few."""
     p, t = (np.asarray(a, dtype=float).reshape(len(targets), -1) for a in (predicted, targets))
@@ -286,13 +330,16 @@ def _some(count: int, most: int) -> np.ndarray:
 
 
 __all__ = [
+    "WORST_IMAGES",
     "confidently_wrong",
     "confusion_matrix",
     "decision_surface",
+    "highest_losses",
     "interval_coverage",
     "label_scores",
     "predicted_against_true",
     "reliability",
     "residuals",
+    "votes_beside_true",
     "wilson",
 ]

@@ -12,6 +12,7 @@ from chainrule.train.run import Run, runs
 from chainrule.train.scores import score
 from chainrule.train.scoring import Metric
 from chainrule.train.temperature import Temperature, fit_temperature
+from chainrule.train.thresholds import Thresholds, choose_thresholds
 
 __all__ = [
     "Callback",
@@ -21,7 +22,9 @@ __all__ = [
     "OneBatch",
     "Run",
     "Temperature",
+    "Thresholds",
     "TrainConfig",
+    "choose_thresholds",
     "events",
     "find_lr",
     "fisher_diagonal",

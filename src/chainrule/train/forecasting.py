@@ -1,5 +1,6 @@
 """Forecasts of a trained run for new series, with intervals from the model's own distribution of what comes next."""
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
 
@@ -11,8 +12,9 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import kinds, targets
 from chainrule.data.inputs.protocol import Given
 from chainrule.data.inputs.series import of_steps
-from chainrule.models.protocol import CanForecast, CanPredict, CanSeparate
+from chainrule.models.protocol import CanEncode, CanForecast, CanPredict, CanSeparate
 from chainrule.train import intervals, temperature
+from chainrule.train.identifying import finder
 from chainrule.train.predicting import Answered, Answering, Predictor, Unanswered
 from chainrule.train.segmenting import MaskFinder
 from chainrule.train.separating import SourceFinder
@@ -82,8 +84,9 @@ def answering(
     calibrated: bool = False,
     crf: bool = False,
     tiled: bool | None = None,
+    gallery: str | os.PathLike[str] | None = None,
 ) -> Answering:
-    """What answers new inputs of a run: forecasts, sources of mixtures, masks, predictions of anything else."""
+    """What answers new inputs of a run: forecasts, sources of mixtures, masks, identities, predictions."""
     masks = isinstance(run.model, CanPredict) and targets.of(run.schema).has_mask
     if not masks and (crf or tiled is not None):
         word = "crf" if crf else "tiled"
@@ -99,6 +102,12 @@ def answering(
         return SourceFinder(run, run.model, given)
     if masks:
         return MaskFinder(run, given, crf=crf, tiled=tiled)
+    if targets.of(run.schema).has_identity and isinstance(run.model, CanEncode):
+        return finder(run, given, gallery)
+    if gallery is not None:
+        raise CapabilityError(
+            f"gallery={gallery}: {run.id} compares no identities", remedy="leave gallery out"
+        )
     return Predictor(run, given, level=level, temperature=heat)
 
 

@@ -17,7 +17,8 @@ from chainrule.core.errors import CapabilityError, DataError
 from chainrule.core.types import Array
 from chainrule.data import kinds, targets
 from chainrule.data.inputs.protocol import Given, InputChunk
-from chainrule.data.target import Answers
+from chainrule.data.target import Answers, Target
+from chainrule.data.targets.labels import LabelsTarget
 from chainrule.models.protocol import (
     CanContinue,
     CanEncode,
@@ -25,9 +26,10 @@ from chainrule.models.protocol import (
     CanSample,
     CanTranslate,
     HasPredictiveDistribution,
+    HasSpoofScore,
     Model,
 )
-from chainrule.train import intervals, scores
+from chainrule.train import intervals, scores, thresholds
 from chainrule.train.evaluation import BATCH
 from chainrule.train.naming import handle
 from chainrule.train.scoring import Judged, Metric
@@ -97,7 +99,7 @@ class Predictor(Answering):
         self._model, self._prepared = run.model, run.preparation
         schema = self._prepared.schema
         self.inputs = kinds.of(schema).inputs(given, self._prepared)
-        self._target = targets.of(schema)
+        self._target: Target = targets.of(schema)
         self.notes: list[str] = []
         self._half: np.ndarray | None = None
         self._spread: Predict | None = None
@@ -107,6 +109,10 @@ class Predictor(Answering):
         elif self._target.has_values:
             self._half, note = intervals.half_widths(run, level)
             self.notes.append(note)
+        if self._target.has_labels:
+            chosen = thresholds.of_run(run)
+            self._target = LabelsTarget(chosen.values)
+            self.notes.append(chosen.note(schema.classes))
         self._temperature = temperature
         if temperature is not None:
             self.notes.append(temperature.note())
@@ -158,8 +164,10 @@ class Predictor(Answering):
         if chunk.placements:
             predicted = self._target.restored(predicted, chunk.placements)
         columns = self._target.answers(self._prepared.schema, self._prepared.output_names, predicted, half)
+        if isinstance(self._model, HasSpoofScore):
+            columns = {**columns, "spoof_score": in_batches(_spoof_score, self._model, chunk.x, size)}
         names, rows = _rows(chunk, self._target.answer_rows(predicted))
-        return Answered(names, {name: _spread(column, rows, len(names)) for name, column in columns.items()})
+        return Answered(names, {name: of_known(column, rows, len(names)) for name, column in columns.items()})
 
     def _remember(self, chunk: InputChunk, predicted: np.ndarray) -> None:
         self.problems += [
@@ -226,7 +234,7 @@ def _rows(chunk: InputChunk, of: np.ndarray | None) -> tuple[list[str], np.ndarr
     return [chunk.names[row] for row in every], np.flatnonzero(np.isin(every, chunk.rows))
 
 
-def _spread(column: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
+def of_known(column: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
     """A column for all inputs: nothing where there is no prediction."""
     words = column.dtype.kind == "U"
     whole = np.full(count, "" if words else np.nan, column.dtype if words else np.float64)
@@ -246,6 +254,11 @@ def _deviation(model: HasPredictiveDistribution, x: Array) -> Array:
 
 
 @compiled
+def _spoof_score(model: HasSpoofScore, x: Array) -> Array:
+    return model.spoof_score(x)
+
+
+@compiled
 def _translate(model: CanTranslate, x: Array) -> Array:
     return model.translate(x)
 
@@ -257,5 +270,6 @@ __all__ = [
     "Unanswered",
     "in_batches",
     "no_predictions",
+    "of_known",
     "predict_function",
 ]

@@ -35,10 +35,18 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.information.compression.codes import Code
 from chainrule.information.compression.sources import HasCode
-from chainrule.models.protocol import CanSample, HasBound, HasLogProb, Model, NeedsSchema, needs_targets
+from chainrule.models.protocol import (
+    CanPredict,
+    CanSample,
+    HasBound,
+    HasLogProb,
+    Model,
+    NeedsSchema,
+    needs_targets,
+)
 from chainrule.models.wrapping import ModelFile
 from chainrule.nn import lora
-from chainrule.train import checkpoints, folder, former, history, naming, scores, temperature
+from chainrule.train import checkpoints, folder, former, history, naming, scores, temperature, thresholds
 from chainrule.train.adapters import Adapting, Learnt, attached, mounted
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
@@ -50,6 +58,7 @@ from chainrule.train.sample_inputs import in_model_units
 from chainrule.train.scoring import Scores
 from chainrule.train.segmenting import refined
 from chainrule.train.temperature import Temperature
+from chainrule.train.thresholds import Thresholds
 
 
 @final
@@ -370,12 +379,22 @@ class Run(HasCode):
         seed, part = self.settings.seed, split or "test"
         model = refined(self.model, self.id) if crf else self.model
         heat = self.temperature().value if calibrated else None
+        said = (
+            self.thresholds()
+            if targets.of(self.schema).has_labels and isinstance(model, CanPredict)
+            else None
+        )
+        cuts = said.values if said is not None and said.examples else None
         judged = functools.partial(scores.score, model, found, part, seed=seed, stride=stride, n=n)
-        return judged(positive=positive, top=top, temperature=heat, k=k, samples=samples)
+        return judged(positive=positive, top=top, temperature=heat, thresholds=cuts, k=k, samples=samples)
 
     def temperature(self) -> Temperature:
         """The temperature that makes probabilities of classes honest, fitted on the validation examples once."""
         return temperature.of_run(self)
+
+    def thresholds(self) -> Thresholds:
+        """The probabilities from which on labels are said to be there, chosen on the validation examples once."""
+        return thresholds.of_run(self)
 
     def other(
         self, data: str | os.PathLike[str] | None = None, *, text: str | None = None, **options: Any
@@ -397,6 +416,7 @@ class Run(HasCode):
         calibrated: bool = False,
         crf: bool = False,
         tiled: bool | None = None,
+        gallery: str | os.PathLike[str] | None = None,
     ) -> Predictions:
         """What the model predicts for new inputs, prepared as the training examples were.
 
@@ -406,9 +426,10 @@ class Run(HasCode):
         forecasts the next `horizon` steps of the one that is given, as many as a training example has unless told.
         `calibrated` gives probabilities of classes at the run's `temperature`. Masks are refined by a conditional
         random field with `crf`; `tiled` looks at images at their own scale, tile by tile (unless told, where training
-        did).
+        did). A model of identities looks for images in a `gallery`, a folder with a folder for each identity or one
+        image of each.
         """
-        return collect(answering(self, given, level, horizon, calibrated, crf, tiled))
+        return collect(answering(self, given, level, horizon, calibrated, crf, tiled, gallery))
 
     def write_predictions(
         self,
@@ -420,12 +441,14 @@ class Run(HasCode):
         calibrated: bool = False,
         crf: bool = False,
         tiled: bool | None = None,
+        gallery: str | os.PathLike[str] | None = None,
     ) -> Written:
         """The same as `predictions.csv` in the folder `out`, in memory that does not grow with their number.
 
         Masks become PNG files in `out/masks`, and sources of sound WAV files in `out`.
         """
-        return write(answering(self, given, level, horizon, calibrated, crf, tiled), Path(out).expanduser())
+        answers = answering(self, given, level, horizon, calibrated, crf, tiled, gallery)
+        return write(answers, Path(out).expanduser())
 
     def code(self) -> Code:
         """The model as a code: see `chainrule.information.compress`."""

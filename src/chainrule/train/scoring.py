@@ -95,6 +95,8 @@ class Evaluation:
     """Classes: among how many of the likeliest the true one is looked for, beside the usual numbers."""
     temperature: float | None = None
     """Classes: a temperature at which probabilities are judged too."""
+    thresholds: np.ndarray | None = None
+    """Labels: the probability from which on each is said to be there, as judged beside one half."""
     k: int | None = None
     """Latent variables: codes by which the likelihood of an example is estimated; 100 unless given.
 

@@ -459,7 +459,7 @@ def test_a_label_that_does_not_occur_has_no_scores_of_its_own() -> None:
     truth = np.array([[1, 0], [0, 0], [1, 0]])
     found = multilabel(np.array([[0.9, 0.1], [0.2, 0.2], [0.8, 0.3]]), truth, ["a", "b"])
     assert {name for name in found if "." in name} == {
-        f"{kind}.a" for kind in ("f1", "roc_auc", "precision", "recall", "support")
+        f"{kind}.a" for kind in ("f1", "roc_auc", "average_precision", "precision", "recall", "support")
     }
     assert (found["f1"].value, found["roc_auc"].value, found["exact_match"].value) == (1.0, 1.0, 1.0)
 

@@ -42,8 +42,10 @@ def positions(contents: Contents, shares: Sequence[float], seed: int) -> list[Po
     target = targets.of(contents)
     if contents.consecutive:
         found = np.split(np.arange(len(contents)), np.cumsum(sizes(len(contents), shares))[:-1])
+    elif (groups := target.groups(contents.y)) is not None:
+        found = _together(contents, groups, shares, seed)
     elif contents.together:
-        found = _together(contents, shares, seed)
+        found = _together(contents, copies.inputs(contents), shares, seed)
     else:
         found = _drawn(contents.parts, len(contents), shares, seed, target.strata(contents.y))
     target.check_training(contents, found[0])
@@ -58,12 +60,11 @@ def _drawn(
     return complete(parts, shares, seed, strata)
 
 
-def _together(contents: Contents, shares: Sequence[float], seed: int) -> list[Positions]:
-    """A division of the different inputs, each with all its copies.
+def _together(contents: Contents, first: Positions, shares: Sequence[float], seed: int) -> list[Positions]:
+    """A division of groups of examples, such as an input with all its copies; `first` is the first of each group.
 
-    Where the source comes divided, what is held out stays held out: training does without the copies of it.
+    Where the source comes divided, what is held out stays held out: training does without the rest of its group.
     """
-    first = copies.inputs(contents)
     parts = contents.parts
     different = np.unique(first)
     if parts is not None:

@@ -13,12 +13,15 @@ from typing import Any, TypeAlias, final
 from chainrule.core.errors import ArgumentError, DataError, suggest
 from chainrule.data.generated.captioned_digits import CAPTIONED, CaptionedDigits
 from chainrule.data.generated.functions import FUNCTIONS, Wave
+from chainrule.data.generated.heads import HEADS, Heads
 from chainrule.data.generated.mixes import MIXES, Mixes
 from chainrule.data.generated.oscillations import OSCILLATIONS, Oscillation
+from chainrule.data.generated.photos import PHOTOS, Photos
 from chainrule.data.generated.plays import PLAYS, Plays
 from chainrule.data.generated.shapes import SHAPES, Shapes
 from chainrule.data.generated.shifted_digits import SHIFTED_DIGITS, TEXTURED, ShiftedDigits
 from chainrule.data.generated.shifted_points import SHIFTED_POINTS, GaussianPair, RotatedMoons
+from chainrule.data.generated.spoofs import SPOOFED, Spoofs
 from chainrule.data.generated.tasks import TASKS, Task
 from chainrule.data.generated.toys import TOYS, Toy
 from chainrule.data.generated.tunes import TUNES, Tunes
@@ -44,6 +47,9 @@ _Made: TypeAlias = (
     | Mixes
     | Tunes
     | Shapes
+    | Photos
+    | Heads
+    | Spoofs
 )
 _MADE: Mapping[str, _Made] = {
     **TOYS,
@@ -57,6 +63,9 @@ _MADE: Mapping[str, _Made] = {
     **MIXES,
     **TUNES,
     **SHAPES,
+    **PHOTOS,
+    **HEADS,
+    **SPOOFED,
 }
 _FOUR = [f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
 _CLOTHES = "T-shirt/top,trouser,pullover,dress,coat,sandal,shirt,sneaker,bag,ankle boot"

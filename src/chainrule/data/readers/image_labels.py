@@ -24,6 +24,7 @@ from chainrule.data.readers.picture import Unusable
 from chainrule.data.readers.raw import collect, delimited, names_of
 from chainrule.data.readers.text import decode, lines
 from chainrule.data.target import ReadTargets
+from chainrule.data.targets import get
 
 _FILE_NAMES = ("file", "filename", "file_name", "image", "path")
 _BETWEEN = re.compile(r"\s*[|;]\s*")
@@ -70,6 +71,8 @@ class LabelList:
     def targets(self, names: Sequence[str]) -> ReadTargets:
         """The targets of images that have no fault."""
         cells = [self.cells[name] for name in names]
+        if targets.wants_identities(self.target_as):
+            return self._identities(cells)
         if all(reading is not None for reading in self.readings):
             codes = [
                 reading.codes([row[j] for row in cells])
@@ -86,8 +89,22 @@ class LabelList:
             if targets.wants_numbers(self.target_as):
                 detail = f"column {self.columns[0]!r} holds words"
                 raise Refused("not values", self.where, detail, "use data.target_as=class")
-            return targets.of_words([row[0] for row in cells], self.where)
+            return targets.of_words([row[0] for row in cells], self.where, self.target_as)
         return targets.of_tags([_BETWEEN.split(row[0]) for row in cells], self.where)
+
+    def _identities(self, cells: Sequence[tuple[str, ...]]) -> ReadTargets:
+        """Who is in each image, in words or numbers, and where there is a second column how far they are turned."""
+        words = [row[0] for row in cells]
+        if len(self.columns) == 1:
+            return targets.of_words(words, self.where, self.target_as)
+        reading = self.readings[1]
+        if len(self.columns) > 2 or reading is None:
+            detail = (
+                f"identities need one column, and perhaps one of angles: there are {', '.join(self.columns)}"
+            )
+            remedy = f"name them: data.target={self.columns[0]} or data.target=WHO,DEGREES"
+            raise Refused("not identities", self.where, detail, remedy)
+        return get(self.target_as).with_angles(words, reading.codes([row[1] for row in cells]))
 
 
 def read(request: ReadRequest, images: Sequence[str]) -> LabelList:
@@ -101,7 +118,9 @@ def read(request: ReadRequest, images: Sequence[str]) -> LabelList:
     rows, faults = collect(delimited(lines(text), unreadable, where, plain=False))
     if len(rows) < 2:
         raise Refused("no rows", where, "no row can be read")
-    names, header, _ = names_of(rows, None, False, where)
+    # A cell that calls its column one of files is never a file itself, whatever stands beside it.
+    headed = any(cell.lower() in _FILE_NAMES for cell in rows[0][1])
+    names, header, _ = names_of(rows, headed or None, False, where)
     named = next((j for j, name in enumerate(names) if name.lower() in _FILE_NAMES), 0)
     wanted = _wanted(names, named, options["target"])
     known = _Names(request.path.name, images)

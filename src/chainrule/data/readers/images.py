@@ -37,7 +37,7 @@ from chainrule.data.readers import image_labels
 from chainrule.data.readers.image_labels import LabelList
 from chainrule.data.readers.pairs import numbered
 from chainrule.data.readers.picture import FORMATS, MOST_PIXELS, Notes, Unusable, decode
-from chainrule.data.readers.targets import TARGET_AS, several
+from chainrule.data.readers.targets import AUTO, TARGET_AS, of_words, several, wants_identities
 
 PICTURES = {*FORMATS, ".bmp", ".tif", ".tiff", ".heic", ".avif"}
 _PARTS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
@@ -69,6 +69,8 @@ class Gathered:
     """The first file of every picture, by a fingerprint of its pixels."""
     labels: LabelList | None = None
     """Where labels come from a file, all of them."""
+    target_as: str = AUTO
+    """What the names of folders are."""
 
     def remarks(self, array: np.ndarray, annotation: ImageAnnotation, where: str) -> list[Problem]:
         """What is odd about a sound image: pixels that came before, or nothing to see."""
@@ -128,6 +130,11 @@ class Gathered:
             return Contents("image", x, found.y, found.target, classes=found.classes, levels=256, parts=parts)
         if not classes:
             return Contents("image", x, levels=256, parts=parts)
+        if wants_identities(self.target_as):
+            who = of_words(
+                [p.name for p in self.annotations if p.name is not None], self.root, self.target_as
+            )
+            return Contents("image", x, who.y, who.target, classes=who.classes, levels=256, parts=parts)
         y = np.array([number[p.name] for p in self.annotations if p.name is not None], np.int32)
         return Contents("image", x, y, "class", classes=tuple(classes), levels=256, parts=parts)
 
@@ -167,7 +174,9 @@ def gather(
     `read` gives the pixels of a file and what is to be noted; unless given, as the options want them.
     """
     options, problems = request.options, []
-    gathered = Gathered(request.path.name, options["max_bytes"], labels=labels)
+    gathered = Gathered(
+        request.path.name, options["max_bytes"], labels=labels, target_as=options.get("target_as", AUTO)
+    )
     with warnings.catch_warnings():
         # Pillow warns of large images and odd metadata; limits and damage are dealt with here.
         warnings.simplefilter("ignore")

@@ -44,6 +44,11 @@ def wants_numbers(target_as: str) -> bool:
     return target_as != AUTO and not targets.get(target_as).of_words
 
 
+def wants_identities(target_as: str) -> bool:
+    """Whether `target_as` says that targets are identities, of which a list may also tell angles."""
+    return target_as != AUTO and targets.get(target_as).has_identity
+
+
 def wants_labels(target_as: str) -> bool:
     """Whether `target_as` says that an example may have several labels."""
     return target_as != AUTO and targets.get(target_as).has_labels
@@ -60,13 +65,13 @@ def of_tags(tags: Sequence[Sequence[str]], where: str) -> ReadTargets:
     return targets.get("labels").from_numbers(marks.reshape(len(tags), -1), where, names)
 
 
-def of_words(words: Sequence[str], where: str) -> ReadTargets:
-    """Classes from words.
+def of_words(words: Sequence[str], where: str, target_as: str = AUTO) -> ReadTargets:
+    """Classes from words, or what else `target_as` says that words are.
 
     >>> of_words(["dog", "cat", "dog"], "pets.csv").classes
     ('cat', 'dog')
     """
-    return targets.get("class").from_words(words, where)
+    return targets.get(target_as if wants_words(target_as) else "class").from_words(words, where)
 
 
 def of_numbers(
@@ -91,6 +96,7 @@ __all__ = [
     "of_tags",
     "of_words",
     "several",
+    "wants_identities",
     "wants_labels",
     "wants_numbers",
     "wants_words",

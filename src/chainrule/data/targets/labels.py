@@ -13,7 +13,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.target import Answers, Cells, Link, ReadTargets, Target, column_names
 
 THRESHOLD = 0.5
-"""The probability from which on a label is said to be there."""
+"""The probability from which on a label is said to be there, unless it has a threshold of its own."""
 
 
 @final
@@ -24,6 +24,10 @@ class LabelsTarget(Target):
     link: ClassVar[Link] = "sigmoid"
     loss_unit: ClassVar[str] = "nats"
     of_numbers: ClassVar[bool] = True
+
+    def __init__(self, thresholds: np.ndarray | None = None) -> None:
+        """`thresholds` has the probability from which on each label is said to be there; one half unless given."""
+        self._thresholds = THRESHOLD if thresholds is None else thresholds
 
     def claims(self, values: np.ndarray) -> bool:
         """Several numbers for each example, all of them 0 or 1.
@@ -107,9 +111,9 @@ class LabelsTarget(Target):
     def answers(
         self, schema: Schema, names: Sequence[str], predicted: np.ndarray, half: np.ndarray | None
     ) -> Answers:
-        """The labels with a probability of at least one half, and the probability of each."""
+        """The labels with a probability of at least their threshold, and the probability of each."""
         del half
-        chosen = np.array(self.captions(schema, predicted >= THRESHOLD), np.str_)
+        chosen = np.array(self.captions(schema, predicted >= self._thresholds), np.str_)
         each = dict(zip(column_names(names), predicted.T, strict=True))
         return {"prediction": chosen, **each}
 

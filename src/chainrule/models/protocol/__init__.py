@@ -90,6 +90,7 @@ from chainrule.models.protocol.sampling import (
     HasSampleControls,
 )
 from chainrule.models.protocol.separation import CanSeparate
+from chainrule.models.protocol.spoofing import HasSpoofScore
 from chainrule.models.protocol.text import (
     CanContinue,
     CanPack,
@@ -199,6 +200,7 @@ __all__ = [
     "HasSamplers",
     "HasScores",
     "HasSnapshots",
+    "HasSpoofScore",
     "HasState",
     "HasStepDensity",
     "HasSurprisal",

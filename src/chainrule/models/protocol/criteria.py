@@ -29,8 +29,15 @@ Criterion: TypeAlias = Callable[[Any, Any], Array]
 class LossSettings(Config):
     """What training minimises, for models that predict targets; validation loss is the same."""
 
-    name: Literal["cross-entropy", "focal", "squared-error", "absolute-error", "huber", "quantile"] | None = (
-        Field(None, description="none: cross-entropy of classes and labels, squared error of values")
+    name: (
+        Literal[
+            "cross-entropy", "focal", "squared-error", "absolute-error", "huber", "quantile", "earth-mover"
+        ]
+        | None
+    ) = Field(
+        None,
+        description="none: cross-entropy of classes and labels, squared error of values, earth mover's "
+        "distance of votes",
     )
     class_weights: Literal["balanced"] | dict[str, float] | tuple[float, ...] | None = Field(
         None,
@@ -79,6 +86,7 @@ _CRITERIA: Mapping[str, Mapping[Link, Callable[[LossSettings, Array | None], Cri
         "sigmoid": lambda s, weights: (
             lambda out, y: losses.binary_cross_entropy(out, _smooth(y, s), positive_weights=weights)
         ),
+        "ordered": lambda s, _: lambda out, y: losses.cross_entropy(out, y, smoothing=s.smoothing),
     },
     "focal": {
         "softmax": lambda s, weights: (
@@ -90,6 +98,7 @@ _CRITERIA: Mapping[str, Mapping[Link, Callable[[LossSettings, Array | None], Cri
             )
         ),
     },
+    "earth-mover": {"ordered": lambda s, _: losses.earth_mover},
     "squared-error": {"identity": lambda s, _: lambda out, y: losses.squared_error(_like(out, y), y)},
     "absolute-error": {"identity": lambda s, _: lambda out, y: losses.absolute_error(_like(out, y), y)},
     "huber": {"identity": lambda s, _: lambda out, y: losses.huber(_like(out, y), y, delta=s.delta)},
@@ -102,6 +111,7 @@ _USUAL: Mapping[Link, str] = {
     "softmax": "cross-entropy",
     "sigmoid": "cross-entropy",
     "identity": "squared-error",
+    "ordered": "earth-mover",
 }
 _USED_BY = {
     "smoothing": ("cross-entropy",),

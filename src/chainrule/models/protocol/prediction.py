@@ -25,7 +25,7 @@ class CanPredict(Model):
 
     @abc.abstractmethod
     def predict(self, x: Array) -> Array:
-        """Probabilities of classes or labels (batch, classes), or values in model units (batch, *target_shape).
+        """Probabilities of classes, labels or votes (batch, classes), or values in model units (batch, *target_shape).
 
         Of boxes (batch, detections, 6): (x0, y0, x1, y1, score, class) for each, filled up with rows of class -1; of
         masks the probabilities of the classes at each pixel (batch, height, width, classes).
@@ -67,15 +67,26 @@ def _wide(out: Array) -> Array:
     return out.astype(jnp.promote_types(out.dtype, jnp.float32))
 
 
+def _shares(out: Float[Array, "batch outputs"]) -> Float[Array, "batch outputs"]:
+    return jax.nn.softmax(_wide(out), axis=-1)
+
+
+def _grade_error(out: Float[Array, "batch outputs"], y: Float[Array, "batch outputs"]) -> Scalar:
+    """How many grades, counted one by one, the mean of the votes is off by."""
+    steps = jnp.arange(out.shape[1], dtype=jnp.float32)
+    return jnp.abs((_shares(out) - y) @ steps).mean()
+
+
 _HEADS: Mapping[Link, Head] = {
     "softmax": Head(
         lambda out, y: {"accuracy": (out.argmax(axis=-1) == y).mean()},
-        lambda _, out: jax.nn.softmax(_wide(out), axis=-1),
+        lambda _, out: _shares(out),
     ),
     "sigmoid": Head(
         lambda out, y: {"exact_match": ((out > 0) == (y > 0)).all(axis=-1).mean()},
         lambda _, out: jax.nn.sigmoid(_wide(out)),
     ),
+    "ordered": Head(lambda out, y: {"grade_error": _grade_error(out, y)}, lambda _, out: _shares(out)),
     "identity": Head(lambda out, y: {}, lambda schema, out: out.reshape(out.shape[0], *schema.target_shape)),
 }
 """By the link function that the target names."""

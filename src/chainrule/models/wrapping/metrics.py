@@ -37,6 +37,7 @@ _USUAL: Mapping[str, tuple[str, ...]] = {
     "softmax": ("accuracy",),
     "sigmoid": ("exact_match",),
     "identity": (),
+    "ordered": (),
 }
 _LINKS = {"accuracy": "softmax", "top_5_accuracy": "softmax", "exact_match": "sigmoid"}
 

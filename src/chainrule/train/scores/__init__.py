@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import equinox as eqx
+import numpy as np
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
@@ -53,6 +54,7 @@ def score(
     positive: str | None = None,
     top: Sequence[int] = (),
     temperature: float | None = None,
+    thresholds: np.ndarray | None = None,
     k: int | None = None,
     samples: int | None = None,
 ) -> Scores:
@@ -61,9 +63,10 @@ def score(
     Unless told, these are all examples, and 2,048 where a number is costly, such as a bound, which is estimated by many
     evaluations of each. The draw depends on the data alone, so that models are judged on the same examples. `stride` is
     for texts, see `train.surprisal`; `positive` names the one of two classes that is looked for; `top` says among how
-    many of the likeliest classes the true one is looked for; at a `temperature` probabilities are judged too. `k` is
-    for models with a latent variable: codes by which the likelihood of each example is estimated, 100 unless told.
-    `samples` is for models that draw examples: how many are compared with real ones, 1,000 at most unless told.
+    many of the likeliest classes the true one is looked for; at a `temperature` probabilities are judged too, labels at
+    `thresholds`, one for each. `k` is for models with a latent variable: codes by which the likelihood of each
+    example is estimated, 100 unless told. `samples` is for models that draw examples: how many are compared with real
+    ones, 1,000 at most unless told.
     """
     whole = data.examples(split)
     if n is not None and n < 1:
@@ -71,7 +74,7 @@ def score(
     if n is not None and isinstance(whole, Windows | Packed):
         raise ArgumentError(f"n={n}: texts are read as a whole", remedy="leave n out; stride= is for texts")
     key = random.key(seed, "score")
-    asked = stride, positive, tuple(top), temperature, k, samples
+    asked = stride, positive, tuple(top), temperature, thresholds, k, samples
     evaluation = Evaluation(eqx.nn.inference_mode(model), data, whole, len(whole), key, *asked)
     chosen = [one for one in map(get, names()) if one.applies(evaluation)]
     if stride is not None and not any(one.strided for one in chosen):

@@ -11,10 +11,14 @@ from chainrule.train.scoring import Metric, of_predictions
 
 
 def multilabel(
-    probabilities: np.ndarray, labels: np.ndarray, names: Sequence[str], threshold: float = 0.5
+    probabilities: np.ndarray,
+    labels: np.ndarray,
+    names: Sequence[str],
+    threshold: float | np.ndarray = 0.5,
 ) -> dict[str, Metric]:
     """How often all labels of an example are right, and each; F1, area under the ROC curve and average precision as
-    means over the labels; each label's F1, area, precision, recall and number of examples under its name.
+    means over the labels; each label's F1, area, average precision, precision, recall and number of examples under its
+    name. The mean of the average precisions is what is called mAP. `threshold` is one for all labels or one for each.
 
     A label that never or always occurs in these examples has no area and no average precision, and one that neither
     occurs nor is predicted has no F1: they are left out.
@@ -44,8 +48,12 @@ def multilabel(
         if ours.any() and not ours.all():
             each["roc_auc"][name] = area_under(p, ours)
             each["average_precision"][name] = average_precision(p, ours)
-    found |= {kind: Metric(float(np.mean([*values.values()]))) for kind, values in each.items() if values}
-    for kind in ("f1", "roc_auc"):
+    found |= {
+        kind: Metric(float(np.mean([*values.values()])), "mean over labels")
+        for kind, values in each.items()
+        if values
+    }
+    for kind in each:
         found |= {f"{kind}.{name}": Metric(value) for name, value in each[kind].items()}
     return found | own
 

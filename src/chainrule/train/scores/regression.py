@@ -8,13 +8,14 @@ import numpy as np
 from chainrule.core.checks import check_same_shape
 from chainrule.data import targets
 from chainrule.data.scaling import Scaling
+from chainrule.train.ranking import correlations
 from chainrule.train.scoring import Judged, Metric, of_predictions
 
 
 def regression(
     predicted: np.ndarray, true: np.ndarray, scaling: Scaling | None = None, names: Sequence[str] = ()
 ) -> dict[str, Metric]:
-    """Root mean squared error and mean absolute error in the units of the data, and R².
+    """Root mean squared error and mean absolute error in the units of the data, R², both correlations.
 
     `names` are those of several outputs: each then has its own under its name.
 
@@ -40,10 +41,13 @@ def _together(predicted: np.ndarray, true: np.ndarray) -> dict[str, Metric]:
     rmse = math.sqrt(squares.mean())
     spread = np.square(true - true.mean(axis=0)).mean()
     root_n = math.sqrt(len(true))
+    single = true.size == len(true)  # of several outputs each has its own
+    correlated = correlations(predicted.ravel(), true.ravel()) if single else {}
     return {
         "rmse": Metric(rmse, stderr=float(squares.std() / root_n / (2 * rmse)) if rmse else 0.0),
         "mae": Metric(float(absolutes.mean()), stderr=float(absolutes.std() / root_n)),
         "r2": Metric(float(1 - squares.mean() / spread) if spread else math.nan),
+        **{name: Metric(value) for name, value in correlated.items()},
     }
 
 
