@@ -12,6 +12,7 @@ import pytest
 
 from chainrule.agents import envs
 from chainrule.agents.envs.base import advance_or_restart, or_restarted
+from chainrule.agents.envs.gymnasium_bridge import GymHost
 from chainrule.core.errors import ArgumentError, CapabilityError
 
 
@@ -132,6 +133,33 @@ def test_spaces_are_carried_over(oracle: Callable[[str], ModuleType]) -> None:
         envs.make("gym:CartPole-v7")
     with pytest.raises(ArgumentError, match="cannot be made: TypeError"):
         envs.make("gym:CartPole-v1", wheels=3)
+
+
+def test_whole_numbers_begin_at_zero_here_wherever_they_begin_there(
+    oracle: Callable[[str], ModuleType],
+) -> None:
+    gymnasium = oracle("gymnasium")
+
+    class Shifted(gymnasium.Env):  # type: ignore[name-defined,misc]
+        observation_space = gymnasium.spaces.MultiDiscrete([3, 4], start=[5, -2])
+        action_space = gymnasium.spaces.MultiDiscrete([2, 3], start=[1, 7])
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            return np.array([5, -2]), {}
+
+        def step(self, action: Any) -> Any:
+            assert self.action_space.contains(action)
+            return np.array([7, 1]), float(action[0] == 2 and action[1] == 9), True, False, {}
+
+    host = GymHost(Shifted)
+    seed = jnp.zeros((1, 2), jnp.uint32)
+    assert host.reset(jnp.array([True]), seed).tolist() == [[0, 0]]
+    none = jnp.array([-1])
+    seen, reward, *_ = host.step(
+        none, seed, jnp.array([0]), jnp.zeros((1, 2), jnp.int32), jnp.array([[1, 2]])
+    )
+    assert seen.tolist() == [[2, 3]]
+    assert reward.tolist() == [1]
 
 
 def test_the_cost_of_a_step_is_measured(cart: Any) -> None:

@@ -65,6 +65,12 @@ UNHEALTHY: dict[str, tuple[dict[str, Any], Facts, int, str]] = {
         "value loss",
     ),
     "values too high": ({"q_max": 2.9 * LINE}, FACTS, 38_000, "double targets"),
+    "values cut off": (
+        {"q_max": np.where(LINE < 20, 0.1 * LINE, 9.9), "q_mean": np.full(LINES, 2.0)},
+        replace(FACTS, sayable=(-10.0, 10.0)),
+        25_000,
+        "lowest and highest",
+    ),
     "buffer too young": (
         {},
         Facts(batch=128, buffer=10_000, learning_start=500),
@@ -117,6 +123,13 @@ def test_a_solved_problem_is_left_alone() -> None:
     changed = {**solved, "entropy": np.where(LINE < 10, 0.6, 0.001), "val_action_share": np.ones(JUDGED)}
     changed["explained_variance"] = np.full(LINES, -0.2)  # of returns that are all alike
     assert alarms(history(**changed), FACTS) == []
+
+
+def test_values_at_the_lower_end_are_cut_off_too() -> None:
+    low = {"q_max": np.full(LINES, -9.0), "q_mean": np.full(LINES, -9.8)}
+    (found,) = alarms(history(**low), Facts(sayable=(-10.0, 10.0)))
+    assert found.name == "values cut off"
+    assert alarms(history(**low), Facts(sayable=(-20.0, 10.0))) == []
 
 
 def test_rewards_that_the_run_has_met_raise_the_bound_of_values() -> None:

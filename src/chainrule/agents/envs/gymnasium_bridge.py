@@ -132,7 +132,9 @@ class GymHost:
         return self._build()
 
     def _action(self, action: np.ndarray) -> Any:
-        return int(action) + self._first_action if isinstance(self.action_space, Discrete) else action
+        if isinstance(self.action_space, Discrete):
+            return int(action + self._first_action)
+        return action + self._first_action
 
 
 @final
@@ -253,9 +255,9 @@ def _space(what: str, space: Any) -> Space:
     )
 
 
-def _start(space: Any) -> int:
+def _start(space: Any) -> Any:
     """Where Gymnasium's whole numbers begin, which need not be 0."""
-    return int(space.start) if type(space).__name__ == "Discrete" else 0
+    return space.start if type(space).__name__ in ("Discrete", "MultiDiscrete") else 0
 
 
 def _number(seed: np.ndarray) -> int:

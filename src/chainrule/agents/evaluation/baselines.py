@@ -113,6 +113,9 @@ def facts(
         buffer=settings.get("buffer"),
         learning_start=settings.get("learning_start"),
         steps=steps,
+        sayable=(settings["lowest"], settings["highest"])
+        if settings.get("returns") == "categorical"
+        else None,
     )
 
 

@@ -34,6 +34,8 @@ _WARM_UP = 0.2
 """Share of a run before which little can have been learnt yet."""
 _JUDGED = 3
 """Evaluations that must agree."""
+_EDGE = 0.025
+"""Share of a range of returns that counts as its end."""
 _FEWEST_BATCHES = 10
 _SAME = 0.999
 
@@ -61,6 +63,8 @@ class Facts:
     learning_start: int | None = None
     steps: int | None = None
     """Of the whole run."""
+    sayable: tuple[float, float] | None = None
+    """The lowest and the highest return that the values of an agent can be, where settings bound them."""
 
 
 def watch(history: History, facts: Facts | None = None, state: Tree = None) -> list[str]:
@@ -85,6 +89,7 @@ def alarms(history: History, facts: Facts | None = None, state: Tree = None) -> 
         _kl_spiked,
         _critic_useless,
         _values_too_high,
+        _values_cut_off,
         _buffer_young,
         _no_better_than_random,
     )
@@ -163,6 +168,24 @@ def _values_too_high(history: History, facts: Facts) -> Alarm | None:
         f"a Q-value reached {number(highest[at], 3)} at step {steps[at]:,}, but no return can exceed "
         f"r_max / (1 - gamma) = {number(bound, 3)}: the maximum over noisy estimates feeds on itself. "
         "Use double targets, copy the target network less often, or lower the learning rate",
+    )
+
+
+def _values_cut_off(history: History, facts: Facts) -> Alarm | None:
+    if facts.sayable is None:
+        return None
+    low, high = facts.sayable
+    edge = _EDGE * (high - low)
+    steps, highest = curve(history, "q_max")
+    _, mean = curve(history, "q_mean")
+    if (at := _lasting((highest >= high - edge) | (mean <= low + edge), _LINES)) is None:
+        return None
+    return Alarm(
+        "values cut off",
+        int(steps[at]),
+        f"up to step {steps[at]:,} values lie at an end of the range from {number(low)} to {number(high)}, beyond "
+        "which no return can be said: better and worse actions look the same there. Set lowest and highest to what "
+        "discounted returns can be",
     )
 
 

@@ -30,6 +30,7 @@ from chainrule.agents.learning.on_policy import (
 )
 from chainrule.agents.learning.policies import ActionDistribution, NetworkPolicy, distribution_over
 from chainrule.agents.learning.rollouts import Rollout, begin_worlds, gather
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 
 Baseline = Literal["none", "constant", "learned", "leave-one-out"]
@@ -106,6 +107,11 @@ class Reinforce(Learner[PolicyState]):
     actions: ActionDistribution
 
     def __init__(self, config: ReinforceConfig, env: Environment[Any], steps: int) -> None:
+        if config.baseline == "leave-one-out" and config.episodes == 1:
+            raise ArgumentError(
+                "baseline=leave-one-out compares an episode with the others, and episodes=1 leaves none",
+                remedy="use episodes=2 or more, or baseline=constant",
+            )
         self.env, self.config = vector_observations(env), config
         self.actions = distribution_over(env.action_space)
         self.iterations = max(1, -(-steps // self.steps_per_iteration))

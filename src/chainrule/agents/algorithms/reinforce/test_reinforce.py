@@ -18,6 +18,7 @@ from chainrule.agents.learning.on_policy import judged
 from chainrule.agents.learning.policies import CategoricalActions
 from chainrule.agents.learning.rollouts import Rollout, begin_worlds, gather
 from chainrule.agents.mdp.gradient import policy_gradient
+from chainrule.core.errors import ArgumentError
 from tests.agents.worlds import Corridor
 
 STATES, ACTIONS, GAMMA, HORIZON, WORLDS = 5, 2, 0.8, 60, 3000
@@ -94,6 +95,11 @@ def test_the_mean_gradient_is_the_exact_one(process: dict[str, Any], baseline: A
         return -learner.gradients(process["network"], episodes, weights)[0].actor.layers[0].weight
 
     assert_within_errors(gradients(process["rollout"]), process["exact"])
+
+
+def test_a_lone_episode_has_no_others_to_compare_with(process: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match="episodes=1 leaves none"):
+        Reinforce(ReinforceConfig(episodes=1, baseline="leave-one-out"), process["env"], 1)
 
 
 def test_temporal_differences_give_the_exact_gradient_too(process: dict[str, Any]) -> None:
