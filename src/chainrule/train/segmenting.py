@@ -122,9 +122,9 @@ class MaskFinder(Answering):
         """Those of each image that can be used, at its own size."""
         if not self._tiled or not chunk.originals:
             canvases = in_batches(self._predict, self._model, chunk.x, _AT_ONCE)
-            places = chunk.placements or [Placement()] * len(canvases)
+            placements = chunk.placements or [Placement()] * len(canvases)
             sizes = [one.size for one in chunk.originals] or [p.shape[:2] for p in canvases]
-            for p, at, size in zip(canvases, places, sizes, strict=True):
+            for p, at, size in zip(canvases, placements, sizes, strict=True):
                 yield restored(p, at, size)
             return
         for one in chunk.originals:

@@ -194,8 +194,8 @@ def superpixel_crf(
     touching = np.zeros((len(count),) * 2, bool)
     pairs = np.array(sorted(neighbours(flat.reshape(segments.shape))), np.int64).reshape(-1, 2)
     touching[pairs[:, 0], pairs[:, 1]] = touching[pairs[:, 1], pairs[:, 0]] = True
-    own, places, colours = (jnp.asarray(means(one), jnp.float32) for one in (energies, positions, image))
-    costs = jnp.where(jnp.asarray(touching), kernel(places, colours, potentials), 0.0)
+    own, centres, colours = (jnp.asarray(means(one), jnp.float32) for one in (energies, positions, image))
+    costs = jnp.where(jnp.asarray(touching), kernel(centres, colours, potentials), 0.0)
     found = mean_field(own, costs, iterations=iterations)
     return np.asarray(found)[flat].reshape(energies.shape)
 
