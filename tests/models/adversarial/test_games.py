@@ -11,11 +11,14 @@ import pytest
 
 import chainrule as cr
 from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Lines
 from chainrule.models.adversarial import diagnostics
 from chainrule.models.adversarial.augmenting import CHANGES, changed
 from chainrule.models.adversarial.distance import coverage_and_precision, kernel_distance, spread
 from chainrule.models.adversarial.games import games, right_share
+from chainrule.models.adversarial.gan.model import GANConfig
 from chainrule.models.adversarial.rejection import accepted
+from chainrule.models.protocol import HasDiagnostics
 
 KEY = jax.random.key(0)
 
@@ -181,7 +184,7 @@ def history(**columns: tuple[str, list[float]]) -> dict[str, np.ndarray]:
 
 
 def named(game: str, **columns: tuple[str, list[float]]) -> list[str]:
-    return [alarm.name for alarm in diagnostics.alarms(games[game], history(**columns), ())]
+    return [alarm.name for alarm in diagnostics.alarms(games[game], history(**columns), GANConfig())]
 
 
 def test_alarms_are_raised_for_what_they_are_about_and_name_remedies() -> None:
@@ -206,15 +209,69 @@ def test_alarms_are_raised_for_what_they_are_about_and_name_remedies() -> None:
     }
     assert named("hinge", **large) == []
     assert named("minimax", **large) == ["scores diverging"]
-    for name in ("gan", "wgan", "wgan-gp", "f-gan", "dcgan"):
-        settings = cr.models.entry(name).config.model_fields
-        lines = history(**large, coverage=("val", [0.1] * 3))
-        for alarm in diagnostics.alarms(games["minimax"], lines, settings):
-            own, _, another = alarm.text.partition("chainrule train gan")
-            assert bool(another) == (name != "gan"), alarm.text
-            asked = set(re.findall(r"(\w[\w.]*)=", own))
-            assert asked - {"optimizer.lr", "parts.discriminator.lr"} <= set(settings), alarm.text
-            assert alarm.text.count("=") >= 2, alarm.text
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("gan", {}),
+        ("gan", {"game": "minimax", "pack": 2, "minibatch_std": True}),
+        ("gan", {"game": "non-saturating", "r1": 1.0, "r2": 1.0, "spectral": "layer"}),
+        ("gan", {"r1": 5.0, "conditional": True}),
+        ("wgan", {}),
+        ("wgan-gp", {}),
+        ("f-gan", {}),
+        ("dcgan", {}),
+    ],
+)
+def test_remedies_are_settings_that_a_model_takes_and_does_not_have_yet(
+    name: str, given: dict[str, Any]
+) -> None:
+    kind = cr.models.entry(name).config
+    config = kind(**given)
+    lines = history(
+        discriminator__real_accuracy=("train", [1.0] * 6),
+        discriminator__fake_accuracy=("train", [1.0] * 6),
+        discriminator__real_high=("train", [200.0] * 3),
+        discriminator__fake_low=("train", [-3.0] * 3),
+        generator__grad_norm=("train", [1e-9] * 3),
+        generator__lr=("train", [5e-5] * 6),
+        discriminator__lr=("train", [2e-5] * 6),
+        coverage=("val", [0.1] * 3),
+    )
+    found = diagnostics.alarms(games["minimax"], lines, config)
+    assert len(found) == 4
+    for alarm in found:
+        own, _, another = alarm.text.partition("chainrule train gan")
+        assert bool(another) == (name != "gan"), alarm.text
+        asked = dict(re.findall(r"(\w[\w.]*)=([\w.-]+\w)", own))
+        assert asked or another, alarm.text
+        assert alarm.text.count("=") >= 2, alarm.text
+        rates = {"optimizer.lr": 5e-5, "parts.discriminator.lr": 2e-5}
+        for setting, value in asked.items():
+            if setting in rates:
+                assert float(value) < rates[setting]
+                continue
+            changed = kind.model_validate({**config.model_dump(), setting: value})
+            assert getattr(changed, setting) != getattr(config, setting), alarm.text
+
+
+def test_alarms_are_marked_where_they_were_raised_though_all_is_well_at_the_end() -> None:
+    model = cr.models.build("gan", cr.data.load("ring", n=100), width=4, depth=1)
+    assert isinstance(model, HasDiagnostics)
+    lines = history(
+        coverage=("val", [0.1] * 4 + [0.9] * 3),
+        **{
+            f"discriminator__{who}_{mark}": ("train", [float(i)] * 7)
+            for who in ("real", "fake")
+            for i, mark in enumerate(("low", "middle", "high"))
+        },
+    )
+    assert model.alarms(lines) == []
+    assert [(alarm.name, alarm.step) for alarm in model.alarms_along(lines)] == [("collapse", 300)]
+    (scores,) = (one for one in model.curves(lines) if one.name == "scores")
+    assert isinstance(scores, Lines)
+    assert list(scores.marks) == [(300.0, "collapse")]
 
 
 def test_the_gap_of_a_critic_is_drawn_as_not_calibrated_and_clipped_shares_beside_it() -> None:

@@ -355,11 +355,11 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
 
     def alarms(self, history: Mapping[str, np.ndarray]) -> Sequence[Alarm]:
         """What has gone wrong."""
-        return diagnostics.alarms(self.game, history, type(self.config).model_fields)
+        return diagnostics.alarms(self.game, history, self.config)
 
     def curves(self, history: Mapping[str, np.ndarray]) -> Sequence[Picture]:
         """Scores of both kinds of examples, how often they are told apart, both players' gradients, coverage."""
-        return diagnostics.curves(self.game, history, self.alarms(history))
+        return diagnostics.curves(self.game, history, self.alarms_along(history))
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Scores over the plane with the ways generated points would go, modes, walks through the noise, slopes."""

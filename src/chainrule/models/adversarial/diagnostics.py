@@ -1,12 +1,23 @@
 """How a game goes, from the numbers its players leave: alarms in words, and curves that can be read."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from chainrule.core.pictures import Lines, Picture
 from chainrule.models.adversarial.games import AdversarialGame
+from chainrule.models.adversarial.remedies import (
+    History,
+    Played,
+    another_game,
+    bounded_layers,
+    decisions_about_several,
+    helps,
+    lower_rate,
+    slower_discriminator,
+    steep_price,
+)
 from chainrule.models.protocol import Alarm
 
 PERFECT_STEPS = 500
@@ -22,36 +33,6 @@ _NARROW = 0.1
 _LARGEST = {True: 100.0, False: 1e5}
 """Scores beyond this diverge: of games in which a score is bounded by its meaning, and of others."""
 
-History = Mapping[str, np.ndarray]
-
-
-class Remedy(NamedTuple):
-    """What helps, and the setting of a model that it needs; none: every run has it."""
-
-    setting: str
-    text: str
-
-
-_SLOPES = Remedy("r1", "slopes that cost more (r1=1 r2=1)")
-_SPECTRAL = Remedy("spectral", "bounded layers (spectral=layer)")
-_GAMES = Remedy("game", "a game whose gradient does not fade (game=relativistic, or game=non-saturating)")
-_SEVERAL = Remedy("pack", "decisions about several examples (pack=2 or minibatch_std=true)")
-_SLOWER = Remedy("", "a slower discriminator (parts.discriminator.lr=1e-4)")
-_RATE = Remedy("", "a lower learning rate (optimizer.lr=1e-4)")
-_ANOTHER = "a model that has more against it (chainrule train gan game=relativistic r1=1 r2=1)"
-
-
-def _remedies(own: Collection[str], *all_of: Remedy) -> str:
-    """What helps, of what a model with these settings can be told; where that is not all, another model besides.
-
-    >>> _remedies(("clip",), _SLOPES, _RATE)[:57]
-    'What helps: a lower learning rate (optimizer.lr=1e-4), or'
-    """
-    known = [remedy.text for remedy in all_of if not remedy.setting or remedy.setting in own]
-    if len(known) < len(all_of):
-        known.append(_ANOTHER)
-    return f"What helps: {', '.join(known[:-1])}, or {known[-1]}"
-
 
 def _column(history: History, name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
     """Steps and values of one number."""
@@ -61,20 +42,21 @@ def _column(history: History, name: str, split: str = "train") -> tuple[np.ndarr
     return history["step"][chosen], history[name][chosen]
 
 
-def alarms(game: AdversarialGame, history: History, own: Collection[str]) -> list[Alarm]:
+def alarms(game: AdversarialGame, history: History, config: Any) -> list[Alarm]:
     """What has gone wrong by the end of a history, each with what helps a model that has these settings."""
+    played = Played(config, history)
     found = [
-        _perfect(history, own) if game.bounded else None,
-        _faded(history, own),
-        _collapsed(history, own),
-        _large(game, history, own),
+        _perfect(played) if game.bounded else None,
+        _faded(played),
+        _collapsed(played),
+        _large(game, played),
     ]
     return [alarm for alarm in found if alarm is not None]
 
 
-def _perfect(history: History, own: Collection[str]) -> Alarm | None:
-    step, real = _column(history, "discriminator.real_accuracy")
-    _, fake = _column(history, "discriminator.fake_accuracy")
+def _perfect(played: Played) -> Alarm | None:
+    step, real = _column(played.history, "discriminator.real_accuracy")
+    _, fake = _column(played.history, "discriminator.fake_accuracy")
     if not len(step) or step[-1] < PERFECT_STEPS:
         return None
     late = step > step[-1] - PERFECT_STEPS
@@ -84,25 +66,26 @@ def _perfect(history: History, own: Collection[str]) -> Alarm | None:
         "discriminator perfect",
         int(step[-1]),
         f"the discriminator has been right of every example for {PERFECT_STEPS} steps: the generator learns little "
-        f"from it. {_remedies(own, _SLOPES, _SLOWER, _SPECTRAL)}",
+        f"from it. {helps(played, steep_price, slower_discriminator, bounded_layers)}",
     )
 
 
-def _faded(history: History, own: Collection[str]) -> Alarm | None:
-    step, size = _column(history, "generator.grad_norm")
+def _faded(played: Played) -> Alarm | None:
+    step, size = _column(played.history, "generator.grad_norm")
     if len(step) < _LINES or size[-_LINES:].max() >= _FADED:
         return None
     return Alarm(
         "generator without gradient",
         int(step[-1]),
-        f"the generator's gradient is {size[-1]:.1e}: it no longer moves. {_remedies(own, _GAMES, _SLOPES, _SLOWER)}",
+        f"the generator's gradient is {size[-1]:.1e}: it no longer moves. "
+        f"{helps(played, another_game, steep_price, slower_discriminator)}",
     )
 
 
-def _collapsed(history: History, own: Collection[str]) -> Alarm | None:
-    step, narrow = _column(history, "generator.spread")
+def _collapsed(played: Played) -> Alarm | None:
+    step, narrow = _column(played.history, "generator.spread")
     late = len(narrow) >= _LINES and narrow[-_LINES:].max() < _NARROW
-    at, covered = _column(history, "coverage", "val")
+    at, covered = _column(played.history, "coverage", "val")
     bare = len(covered) >= _LINES and covered[-_LINES:].max() < _HALF
     if not (late or bare):
         return None
@@ -115,13 +98,13 @@ def _collapsed(history: History, own: Collection[str]) -> Alarm | None:
     return Alarm(
         "collapse",
         int(step[-1] if late else at[-1]),
-        f"{what}: modes are missing. {_remedies(own, _GAMES, _SEVERAL, _RATE)}",
+        f"{what}: modes are missing. {helps(played, another_game, decisions_about_several, lower_rate)}",
     )
 
 
-def _large(game: AdversarialGame, history: History, own: Collection[str]) -> Alarm | None:
-    step, high = _column(history, "discriminator.real_high")
-    _, low = _column(history, "discriminator.fake_low")
+def _large(game: AdversarialGame, played: Played) -> Alarm | None:
+    step, high = _column(played.history, "discriminator.real_high")
+    _, low = _column(played.history, "discriminator.fake_low")
     if len(step) < _LINES:
         return None
     largest = _LARGEST[game.bounded]
@@ -131,7 +114,7 @@ def _large(game: AdversarialGame, history: History, own: Collection[str]) -> Ala
         "scores diverging",
         int(step[-1]),
         f"scores have grown beyond {largest:g} ({high[-1]:.3g} for real, {low[-1]:.3g} for generated examples). "
-        f"{_remedies(own, _SLOPES, _SPECTRAL, _RATE)}",
+        f"{helps(played, steep_price, bounded_layers, lower_rate)}",
     )
 
 

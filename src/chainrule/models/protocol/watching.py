@@ -33,6 +33,18 @@ class HasDiagnostics(Model):
     def alarms(self, history: Mapping[str, np.ndarray]) -> Sequence[Alarm]:
         """What has gone wrong by the end of this history; asked after every evaluation."""
 
+    def alarms_along(self, history: Mapping[str, np.ndarray]) -> Sequence[Alarm]:
+        """Every alarm that training raised on the way through this history, as it was when it was raised.
+
+        What is wrong in the middle may be well again by the end, and the end alone says nothing of when it began.
+        """
+        found: dict[str, Alarm] = {}
+        for step in np.unique(history["step"][history["split"] == "val"]):
+            until = history["step"] <= step
+            for alarm in self.alarms({name: column[until] for name, column in history.items()}):
+                found.setdefault(alarm.name, alarm)
+        return list(found.values())
+
     @abc.abstractmethod
     def curves(self, history: Mapping[str, np.ndarray]) -> Sequence[Picture]:
         """The numbers of training beside its loss, in the pictures that show most."""

@@ -239,7 +239,7 @@ class SinkhornGenerator(HasParts, HasGenerator, HasDiagnostics, HasSnapshots, Ha
 
     def curves(self, history: Mapping[str, np.ndarray]) -> Sequence[Picture]:
         """The distance beside that of real examples from each other, and eps on its way down."""
-        return diagnostics.curves(history, self.loss_unit(), self.alarms(history))
+        return diagnostics.curves(history, self.loss_unit(), self.alarms_along(history))
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """The ways transport would send generated points, modes, walks through the noise."""
