@@ -3,9 +3,12 @@
 import numpy as np
 
 from chainrule.core.formatting import count
-from chainrule.core.pictures import Film, Images, Picture
+from chainrule.core.pictures import Film, Images, Lines, Picture
 from chainrule.data import kinds
+from chainrule.data.generated.toys import modes_of
 from chainrule.models.protocol import HasFilm
+from chainrule.probability.samples import ModeCoverage, mode_coverage
+from chainrule.probability.samples.modes import WITHIN
 from chainrule.train import Run, snapshots
 
 _MOMENTS = 40
@@ -29,6 +32,11 @@ def pictures(run: Run) -> list[Picture]:
     labels = [f"step {step:,}" for step in found.steps]
     strip = np.unique(np.linspace(0, len(found.steps) - 1, _STRIP).astype(int))
     if kind.is_plane(schema):
+        reached = _reached(run, found)
+        labels = [
+            label if one is None else f"{label}: {one.covered} of {one.modes} modes"
+            for label, one in zip(labels, reached, strict=True)
+        ]
         real = np.asarray(run.data.train.batch(np.arange(min(2000, len(run.data.train)))).x).reshape(-1, 2)
         planes = _planes(real, found.examples.reshape(len(found.steps), -1, 2))
         caption = "Grey: data. Red: what the same noise became at each step."
@@ -42,6 +50,7 @@ def pictures(run: Run) -> list[Picture]:
                 caption,
             ),
             Film("film", "The same noise along the way", planes[:, None], labels, 1, caption=caption),
+            *_modes_found(found, reached),
         ]
     if not kind.shows_pixels(schema):
         return []
@@ -72,6 +81,41 @@ def pictures(run: Run) -> list[Picture]:
     ]
 
 
+def _reached(run: Run, found: snapshots.Snapshots) -> list[ModeCoverage | None]:
+    """The modes that examples of each moment reach, where the data know theirs and all examples are finite."""
+    known = modes_of(run.data.source)
+    if known is None:
+        return [None] * len(found.steps)
+    return [
+        mode_coverage(run.data.inverse(x).reshape(len(x), -1), known.centres, max(known.deviation, 1e-6))
+        if np.isfinite(x).all()
+        else None
+        for x in found.examples
+    ]
+
+
+def _modes_found(found: snapshots.Snapshots, reached: list[ModeCoverage | None]) -> list[Picture]:
+    """How many modes were reached when, and how many examples lie in one."""
+    there = [(step, one) for step, one in zip(found.steps, reached, strict=True) if one is not None]
+    if not there:
+        return []
+    steps, last = np.array([step for step, _ in there], float), there[-1][1]
+    return [
+        Lines(
+            "modes-found",
+            "Modes along the way",
+            "step",
+            "share",
+            {
+                f"modes, of {last.modes}": (steps, np.array([one.covered / one.modes for _, one in there])),
+                "examples near one": (steps, np.array([one.high_quality for _, one in there])),
+            },
+            caption=f"A mode is reached by {last.threshold} or more of {found.examples.shape[1]} examples within "
+            f"{WITHIN:g} standard deviations of its centre. In the end {last.covered} of {last.modes} are.",
+        )
+    ]
+
+
 def _planes(real: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """A small drawing of the plane for each moment: dots of drawn points over dots of the data."""
     low, high = real.min(axis=0), real.max(axis=0)
@@ -85,6 +129,7 @@ def _planes(real: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 
 def _dot(canvas: np.ndarray, points: np.ndarray, middle: np.ndarray, half: float, colour: np.ndarray) -> None:
+    points = points[np.isfinite(points).all(axis=1)]
     at = np.rint((points - middle) / half * (_SIDE / 2) + _SIDE / 2).astype(int)
     for down in (0, 1):
         for right in (0, 1):

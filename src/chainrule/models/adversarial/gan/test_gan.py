@@ -11,12 +11,14 @@ import pytest
 
 import chainrule as cr
 from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.pictures import Film, Lines
 from chainrule.data import Batch, Batches
 from chainrule.data.generated.toys import modes_of
 from chainrule.models.adversarial.networks import packed
 from chainrule.models.adversarial.penalties import one_centred, scores_and_slopes, zero_centred
 from chainrule.probability.samples import mode_coverage
 from chainrule.report.gallery import groups
+from chainrule.report.snapshots import pictures as along_the_way
 from chainrule.train import fit, resume, snapshots
 from chainrule.train.config import TrainConfig
 from chainrule.train.step import Stepper
@@ -206,12 +208,31 @@ def test_a_run_is_judged_by_distance_keeps_a_film_and_shows_its_game(data: Any, 
     kept = snapshots.kept(run.path, 10)
     assert kept is not None
     assert kept.steps.tolist() == [4, 8, 12]
-    names = [picture.name for group in groups(run) for picture in group.pictures]
+    drawn = {picture.name: picture for group in groups(run) for picture in group.pictures}
+    names = list(drawn)
     assert {"curve-loss", "scores", "moments", "film", "score-field", "modes", "slopes", "weights"} <= set(
         names
     )
+    film, along = drawn["film"], drawn["modes-found"]
+    assert isinstance(film, Film)
+    assert isinstance(along, Lines)
+    for label, share in zip(film.labels, along.series["modes, of 8"][1], strict=True):
+        assert label.endswith(f": {round(8 * share)} of 8 modes")
     assert not any(name.startswith("curve-generator") for name in names), "losses of a game are no progress"
     assert run.score("val")["loss"].unit == "kernel distance"
+
+
+def test_moments_at_which_examples_were_no_numbers_are_drawn_without_them(data: Any, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"steps": 3, "batch": 16, "eval_every": 1}
+    run = fit(cr.models.build("gan", data, **TOY), data, run=tmp_path / "run", **settings)
+    one = run.path / snapshots.FOLDER / "step-00000002.npy"
+    np.save(one, np.full_like(np.load(one), np.inf))
+    drawn = {picture.name: picture for picture in along_the_way(run)}
+    film, along = drawn["film"], drawn["modes-found"]
+    assert isinstance(film, Film)
+    assert isinstance(along, Lines)
+    assert [":" in label for label in film.labels] == [True, False, True]
+    assert along.series["modes, of 8"][0].tolist() == [1, 3]
 
 
 @pytest.mark.slow
