@@ -55,7 +55,14 @@ def ring_classes() -> tuple[str, ...]:
 
 def test_every_number_of_samples_has_one_of_real_examples_beside_it(good: dict[str, Metric]) -> None:
     alone, beside = beside_real({name: metric for name, metric in good.items() if "." not in name})
-    assert set(alone) == {"samples", "compared_at_once", "sample_features"}
+    assert set(alone) == {
+        "samples",
+        "compared_at_once",
+        "real_examples",
+        "sample_features",
+        "classifier_accuracy",
+    }
+    assert alone["classifier_accuracy"].value > 0.95
     assert len(beside) >= 15
     assert all(math.isfinite(m.value) for m in good.values())
 
@@ -101,10 +108,24 @@ def test_fewer_samples_than_features_are_too_few() -> None:
     assert any(
         one.startswith("few samples: ") and "64 features by 30 samples" in one for one in alarms(found)
     )
-    short = {"samples": Metric(500), "compared_at_once": Metric(40), "sample_features": Metric(64)}
-    assert "hold out more when training" in alarms(short)[0]
+    assert any(one.endswith(f"samples={min(256, len(known.held_out))}") for one in alarms(found))
+    # Asking for more would not help.
+    short = {"samples": 40, "compared_at_once": 40, "real_examples": 40, "sample_features": 64}
+    assert "hold out more when training" in alarms({name: Metric(n) for name, n in short.items()})[0]
     assert "features" in found["feature_frechet_distance"].basis
     assert known.features.hash in found["feature_frechet_distance"].basis
+
+
+def test_a_classifier_that_is_often_wrong_is_said_to_see_little() -> None:
+    rng = np.random.default_rng(0)
+    noise = data.from_arrays(rng.random((200, 6, 6)), rng.integers(0, 4, 200))
+    known = real_examples(noise)
+    assert any(
+        one.startswith("weak classifier: it is right about") for one in alarms(measure(known, known.train))
+    )
+    points = real_examples(data.from_arrays(rng.normal(size=(200, 3)), rng.integers(0, 4, 200)))
+    said = alarms(measure(points, points.train))  # whose features are no classifier's
+    assert not any("weak classifier" in one for one in said)
 
 
 def test_numbers_on_another_basis_do_not_compare(ring: RealExamples, good: dict[str, Metric]) -> None:

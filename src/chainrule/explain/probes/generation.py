@@ -165,7 +165,8 @@ def _words(found: Mapping[str, Metric], count: int) -> list[str]:
     )
     if "classifier_score" in value:
         said.append(
-            f"Classifier score {both('classifier_score')}, {found['classifier_score'].unit}; classes found: "
+            f"Classifier score {both('classifier_score')}, {found['classifier_score'].unit}, by a classifier that is "
+            f"right about {100 * value['classifier_accuracy']:.0f} % of held-out examples; classes found: "
             f"{value['classes_found']:.0f} {found['classes_found'].unit}."
         )
     return said

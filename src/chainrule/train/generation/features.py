@@ -26,6 +26,8 @@ from chainrule.train.generation.reference_classifier import ReferenceClassifier
 _BATCH = 256
 _WIDTHS = (32, 64, 64)
 """Channels of the random convolutions; the first keeps the size of the image, each other one halves it."""
+_QUIET = 0.1
+"""Features vary by this share of what is usual in their layer, or are taken to."""
 
 Examples: TypeAlias = Float[np.ndarray, "_some entries"]
 """Rows of numbers in model units."""
@@ -93,9 +95,10 @@ class RandomConvolutions(SampleFeatures):
             inputs = width
         self._layers = tuple(layers)
         seen = self._seen(train)
-        self._mean, self._scale = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-6)
+        self._mean, self._scale = seen.mean(axis=0), _scales(seen)
         weights = [layer.weight for layer in layers]
-        self.hash = digest(self.words, *weights, train.mean(axis=0), train.std(axis=0))
+        scaled = f"{self.words}, varying by {_QUIET:g} of their layer at least"
+        self.hash = digest(scaled, *weights, train.mean(axis=0), train.std(axis=0))
 
     def __call__(self, x: Examples) -> Float[np.ndarray, "some features"]:
         """Each with mean zero and unit variance over the training examples."""
@@ -109,6 +112,16 @@ class RandomConvolutions(SampleFeatures):
             filled = np.concatenate([some, np.zeros((_BATCH - len(some), *self._shape), np.float32)])
             found.append(np.asarray(_pooled(self._layers, jnp.asarray(filled)), np.float64)[: len(some)])
         return np.concatenate(found)
+
+
+def _scales(seen: Float[np.ndarray, "examples features"]) -> Float[np.ndarray, " features"]:
+    """The deviation of each feature, and no less than a share of what is usual in its layer.
+
+    A feature that hardly any training image excites would otherwise stand for whatever does excite it, a thousandfold.
+    """
+    layers = np.split(seen.std(axis=0), np.cumsum(_WIDTHS)[:-1])
+    least = [np.maximum(_QUIET * np.sqrt(np.square(own).mean()), 1e-6) for own in layers]
+    return np.concatenate([np.maximum(own, floor) for own, floor in zip(layers, least, strict=True)])
 
 
 @eqx.filter_jit

@@ -57,6 +57,7 @@ def measure(known: RealExamples, samples: Examples) -> dict[str, Metric]:
     found = {
         "samples": Metric(len(samples)),
         "compared_at_once": Metric(judged.count, "samples, with as many real examples"),
+        "real_examples": Metric(min(len(known.held_out), len(known.train)), "to compare with at most"),
         "sample_features": Metric(known.features.size, known.features.words, basis=known.features.hash),
     }
     for part in (judged.distances, judged.transport, judged.neighbours, judged.copies, judged.modes):
@@ -229,11 +230,14 @@ class _Judged:
         """What the judge of classes says of samples."""
         known = self.known
         assert known.train_y is not None
+        assert known.held_out_y is not None, "what is held out has classes where training has"
         ours, real = (known.judge.probabilities(x) for x in (self.samples, known.held_out))
         said, true = ours.argmax(axis=1), known.train_y
         shares, known_shares = (np.bincount(y, minlength=known.classes) / len(y) for y in (said, true))
         unit = f"of {known.classes} at most"
-        found = self.pair(
+        right = known.judge.accuracy(known.held_out, known.held_out_y)
+        found = {"classifier_accuracy": Metric(right, "of held-out examples", basis=self.basis)}
+        found |= self.pair(
             "classifier_score",
             (classifier_score(ours), classifier_score(real)),
             unit,

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Mapping
 
+from chainrule.train.generation.features import ClassifierFeatures
 from chainrule.train.generation.measures import OF_REAL
 from chainrule.train.scoring import Metric
 
 _HALF = 0.5
+_SURE = 0.8
+"""Share of held-out images that a classifier is right about whose features compare images well."""
 _COPIED = 0.01
 """Share of samples, beyond that of held-out examples, that may be copies."""
 
@@ -17,7 +20,7 @@ def alarms(found: Mapping[str, Metric]) -> list[str]:
     >>> alarms({"training_copies": Metric(0.0), "training_copies_of_real": Metric(0.0)})
     []
     """
-    return list(filter(None, (not_finite(found), few(found), collapsed(found), copied(found))))
+    return list(filter(None, (not_finite(found), few(found), unsure(found), collapsed(found), copied(found))))
 
 
 def not_finite(found: Mapping[str, Metric]) -> str:
@@ -38,23 +41,45 @@ def not_finite(found: Mapping[str, Metric]) -> str:
 def few(found: Mapping[str, Metric]) -> str:
     """That sets have fewer samples than features, so that their covariance has directions nobody saw.
 
-    >>> few({"samples": Metric(20), "compared_at_once": Metric(20), "sample_features": Metric(64)})[:12]
-    'few samples:'
+    >>> few({"compared_at_once": Metric(20), "real_examples": Metric(200), "sample_features": Metric(64)})[-40:]
+    'by 20 samples. Ask for more: samples=200'
     """
-    if not {"compared_at_once", "sample_features"} <= found.keys():
+    if not {"compared_at_once", "real_examples", "sample_features"} <= found.keys():
         return ""
-    compared, features = int(found["compared_at_once"].value), int(found["sample_features"].value)
+    compared, real, features = (
+        int(found[name].value) for name in ("compared_at_once", "real_examples", "sample_features")
+    )
     if compared >= features:
         return ""
     helps = (
-        f"Ask for more than {features}: samples={4 * features}"
-        if found["samples"].value < features
-        else "There are no more held-out examples: hold out more when training, data.split=0.6,0.2,0.2"
+        f"Ask for more: samples={min(real, 4 * features)}"
+        if real > max(compared, features)
+        else f"There are {real} held-out examples to compare with: hold out more when training, data.split=0.6,0.2,0.2,"
+        " or go by the kernel distance, which is right on average however few there are"
     )
     few = (
         f"few samples: the Fréchet distance compares covariances of {features} features by {compared} samples"
     )
     return f"{few}. {helps}"
+
+
+def unsure(found: Mapping[str, Metric]) -> str:
+    """That the classifier in whose features images are compared is often wrong about real ones.
+
+    >>> seen = Metric(64, "what a classifier of the training examples sees")
+    >>> unsure({"classifier_accuracy": Metric(0.4), "sample_features": seen})[:36]
+    'weak classifier: it is right about 4'
+    """
+    if "classifier_accuracy" not in found or found["sample_features"].unit != ClassifierFeatures.words:
+        return ""
+    right = found["classifier_accuracy"].value
+    if right >= _SURE:
+        return ""
+    return (
+        f"weak classifier: it is right about {100 * right:.0f} % of held-out examples. Distances in its features and "
+        "what it says of classes miss much: compare models by them only where they are far apart, and look at samples; "
+        "more training images, or smaller ones (data.size=32), make it better"
+    )
 
 
 def collapsed(found: Mapping[str, Metric]) -> str:
@@ -119,4 +144,4 @@ def copied(found: Mapping[str, Metric]) -> str:
     )
 
 
-__all__ = ["alarms", "collapsed", "copied", "few", "not_finite"]
+__all__ = ["alarms", "collapsed", "copied", "few", "not_finite", "unsure"]
