@@ -132,6 +132,8 @@ class AlgorithmEntry:
     resolve: Callable[[Any, Any], Config] | None = None
     """From (config, environment) to settings with nothing left open that depends on the device: a run says what it
     began with, and goes on with it anywhere."""
+    begun: Callable[[Any], Config] | None = None
+    """From a config to one without what only the beginning of a training needs: checkpoints hold what came of it."""
     of_games: bool = False
     """Whether it learns games of two players, and no environments."""
     whole_numbers: bool = False

@@ -130,6 +130,8 @@ class AgentRun:
                 remedy=f"games are learnt by alphazero: chainrule train alphazero env={shell_word(source)}",
             )
         config = algorithms.configure(name, **self.config["model"]["settings"])
+        if entry.begun is not None and self.path != Path() and self.checkpoints:
+            config = entry.begun(config)
         return entry.build(config, self.env, self.settings.steps)
 
     def beginning(self) -> Tree:

@@ -14,18 +14,35 @@ def _build(config: AlphaZeroConfig, env: Any, steps: int) -> AlphaZero:
     return AlphaZero(config, env, _learnt(config.start) if config.start else None)
 
 
-def _learnt(run: str) -> PolicyValueNetwork:
-    """The network of another run."""
+def _resolved(config: AlphaZeroConfig, env: Any) -> AlphaZeroConfig:
+    del env
+    if not config.start:
+        return config
+    return config.model_copy(update={"start": str(_opened(config.start).path.resolve())})
+
+
+def _begun(config: AlphaZeroConfig) -> AlphaZeroConfig:
+    """The run that training began with may be gone."""
+    return config.model_copy(update={"start": ""})
+
+
+def _opened(run: str) -> Any:
     # Runs know all algorithms, so that an algorithm can only ask for them when it is used.
     from chainrule.agents.training.run import AgentRun
 
-    opened = AgentRun.open(run)
+    return AgentRun.open(run)
+
+
+def _learnt(run: str) -> PolicyValueNetwork:
+    """The network of another run."""
+    opened = _opened(run)
     if not isinstance(opened.learner, HasGameNetwork):
         raise ArgumentError(
             f"start={run}: a run of {opened.config['model']['name']} has no network that says both move and outcome",
             remedy="train one by imitation, or by alphazero",
         )
-    return opened.learner.network(opened.state())
+    learnt: PolicyValueNetwork = opened.learner.network(opened.state())
+    return learnt
 
 
 ENTRY = AlgorithmEntry(
@@ -41,6 +58,8 @@ ENTRY = AlgorithmEntry(
     toy_env="tic-tac-toe",
     of_games=True,
     toy_steps=64,
+    resolve=_resolved,
+    begun=_begun,
 )
 
 __all__ = ["ENTRY", "AlphaZero", "AlphaZeroConfig"]

@@ -1,5 +1,6 @@
 """Imitation: moves and outcomes of stored games."""
 
+from pathlib import Path
 from typing import Any
 
 from chainrule.agents.algorithms.imitation.config import ImitationConfig
@@ -10,6 +11,13 @@ from chainrule.agents.learning.base import AlgorithmEntry
 def _build(config: ImitationConfig, env: Any, steps: int) -> Imitation:
     del steps  # nothing is annealed
     return Imitation(config, env)
+
+
+def _resolved(config: ImitationConfig, env: Any) -> ImitationConfig:
+    del env
+    if not config.records:
+        return config
+    return config.model_copy(update={"records": str(Path(config.records).expanduser().resolve())})
 
 
 ENTRY = AlgorithmEntry(
@@ -24,6 +32,7 @@ ENTRY = AlgorithmEntry(
     toy_env="tic-tac-toe",
     of_games=True,
     toy_steps=64,
+    resolve=_resolved,
 )
 
 __all__ = ["ENTRY", "Imitation", "ImitationConfig"]

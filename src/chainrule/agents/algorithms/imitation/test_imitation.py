@@ -1,11 +1,13 @@
 """Imitation: stored games become a network, and a network becomes the start of self-play."""
 
+import shutil
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
+from chainrule.agents import AgentRun, resume
 from chainrule.agents.algorithms import alphazero
 from chainrule.agents.algorithms.alphazero import AlphaZero, AlphaZeroConfig
 from chainrule.agents.algorithms.imitation import ENTRY, Imitation, ImitationConfig
@@ -51,10 +53,21 @@ def test_no_game_is_on_both_sides(trained: tuple) -> None:
         divided(alone, 0.5)
 
 
-def test_self_play_goes_on_from_a_run(tmp_path: Path) -> None:
+def test_self_play_goes_on_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = fit(
         "imitation", "tic-tac-toe", algorithm_settings=ENTRY.toy, steps=16, run=tmp_path / "run", seed=0
     )
+    monkeypatch.chdir(tmp_path)
+    short = {**alphazero.ENTRY.toy, "start": "./run", "simulations": 2, "games": 2, "moves": 2}
+    played = fit(
+        "alphazero",
+        "tic-tac-toe",
+        algorithm_settings=short,
+        steps=4,
+        run=tmp_path / "played",
+        eval_episodes=2,
+    )
+    assert Path(played.config["model"]["settings"]["start"]) == run.path
     toy = {**alphazero.ENTRY.toy, "start": str(run.path)}
     learner = alphazero.ENTRY.build(AlphaZeroConfig(**toy), GAME, 64)
     begun = loop.run_of(loop.start(learner, jax.random.key(5)), 0)
@@ -64,3 +77,7 @@ def test_self_play_goes_on_from_a_run(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="another size"):
         alphazero.ENTRY.build(AlphaZeroConfig(**{**toy, "width": 8}), GAME, 64)
     assert AlphaZero(AlphaZeroConfig(**alphazero.ENTRY.toy), GAME).initial is None
+    shutil.rmtree(run.path)  # what came of it is in the checkpoints of the run that began with it
+    opened = AgentRun.open(played.path)
+    assert opened.evaluator() is not None
+    assert resume(opened, steps=8).status["step"] == 8
