@@ -14,6 +14,7 @@ from chainrule.agents.training.fitting import described
 from chainrule.agents.training.states import restored, storable, storable_shapes
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, RunError
+from chainrule.explain import agent_probes
 from chainrule.train import Run, checkpoints, events
 from chainrule.train.history import read
 
@@ -78,6 +79,23 @@ def test_scores_have_errors_between_agents(trained: AgentRun) -> None:
     assert trained.score(4) == found
     with pytest.raises(ArgumentError, match=r"score\(episodes=1\): at least 2"):
         trained.score(1)
+
+
+def test_a_run_is_compared_with_another(trained: AgentRun, tmp_path: Path) -> None:
+    other, twin = tmp_path / "other", trained.path.parent / "twin"
+    for copy in (other, twin):
+        shutil.copytree(trained.path, copy)
+    for against in (str(other), "twin"):
+        found = agent_probes.examine("learning", trained, against=against)
+        assert found.numbers["against"] == {"probability": 0.5, "low": None, "high": None}
+        assert [row[0] for row in found.table.rows] == [trained.id, Path(against).name]
+        assert {"compared", "score-distribution"} <= {picture.name for picture in found.pictures}
+    with pytest.raises(ArgumentError, match="the run itself"):
+        agent_probes.examine("learning", trained, against=str(trained.path))
+    config = other / "config.yaml"
+    config.write_text(config.read_text().replace("cartpole", "acrobot"))
+    with pytest.raises(ArgumentError, match="it learnt in acrobot"):
+        agent_probes.examine("learning", trained, against=str(other))
 
 
 def test_episodes_that_are_still_under_way_are_no_alarm(tmp_path: Path) -> None:

@@ -110,6 +110,26 @@ def _curves(
     )
 
 
+def compared(curves: Mapping[str, tuple[Points, Curves]], lines: Mapping[str, float]) -> list[Lines]:
+    """Trainings beside each other, each of several runs: returns on the way, and how runs are spread at the end."""
+    series: dict[str, tuple[np.ndarray, ...]] = {}
+    for name, (steps, returns) in curves.items():
+        found = statistics.band(returns)
+        series[name] = (steps, found.value, *found.ends)
+    whole = max(float(steps[-1]) for steps, _ in curves.values())
+    series |= {known: (np.array([0.0, whole]), np.full(2, value)) for known, value in lines.items()}
+    few = min(len(returns) for _, returns in curves.values()) < FEWEST
+    note = "Interquartile means over runs" + (
+        f"; fewer than {FEWEST} runs have no band." if few else ", with 95 % bands."
+    )
+    return [
+        Lines(
+            "compared", "Returns compared", "steps", "return of an episode", series, footnote=Footnote(note)
+        ),
+        score_distribution({name: returns[:, -1] for name, (_, returns) in curves.items()}),
+    ]
+
+
 def learning_table(
     steps: Points,
     returns: Mapping[str, Curves],
@@ -237,6 +257,7 @@ def action_bars(recording: Recording) -> list[Picture]:
 
 __all__ = [
     "action_bars",
+    "compared",
     "course",
     "learning_curves",
     "learning_table",
