@@ -145,7 +145,7 @@ def _critic_useless(history: History, facts: Facts) -> Alarm | None:
                 int(steps[end - 1]),
                 f"the critic predicts returns worse than their mean would (explained variance below 0 up to step "
                 f"{steps[end - 1]:,}): advantages are mostly noise. Raise the weight of the value loss or the learning "
-                "rate of the critic, normalise observations and returns, or gather more steps in each round",
+                "rate of the critic, or gather more steps in each round",
             )
     return None
 
