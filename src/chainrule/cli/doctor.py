@@ -8,6 +8,7 @@ import typer
 
 _ENABLES = {
     "text": "sub-word tokenizers",
+    "audio": "FLAC files",
     "tables": "Parquet and Excel files",
     "onnx": "export layout=onnx",
     "ot": "exact transport by network simplex",
