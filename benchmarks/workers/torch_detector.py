@@ -5,14 +5,14 @@ backward pass with it), images channels last.
 """
 
 import math
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from protocol import Ready, serve, steady
+from protocol import Ready, serve
 from torch import Tensor, nn
+from torch_steps import measured
 
 SPAN, RADIUS, ALPHA = 6.0, 1.5, 0.25
 MOST_GROWTH = math.log(1000 / 16)
@@ -154,21 +154,7 @@ def prepare(file: str, form: str, lr: float, threads: int, check: int) -> Ready:
         rule.step()
         return loss.detach()
 
-    began = time.perf_counter()
-    result = [step(index[0]).item()]
-    first = time.perf_counter() - began
-    began = time.perf_counter()
-    result += [step(rows).item() for rows in index[1:check]]
-    later = (time.perf_counter() - began) / (check - 1)
-
-    def work_on(steps: int) -> None:
-        for number in range(steps):
-            step(index[number % len(index)])
-
-    piece = max(1, min(16, round(0.2 / later)))
-    return Ready(
-        result, max(first - later, 0.0), {"torch": torch.__version__}, lambda: steady(work_on, piece)
-    )
+    return measured(step, index, check)
 
 
 if __name__ == "__main__":
