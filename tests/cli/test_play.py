@@ -37,8 +37,10 @@ def test_a_whole_game_can_be_played(
     words = [f"runs={player}", "simulations=4"]
     moves = [
         "back",
-        "hint",
+        "why",
+        "HINT",
         "b2",
+        "Why",
         "nowhere",
         "b2",
         "moves",
@@ -55,6 +57,8 @@ def test_a_whole_game_can_be_played(
     for said in (
         "you have made no move yet",
         "hint     ",
+        "no move has been made yet",
+        "why      ",
         "visits   ",
         "'nowhere' is no move of tic-tac-toe",
         "this move is not legal here",

@@ -18,6 +18,7 @@ _MOST_SHOWN = 5
 _HELP = """\
 a move by its name makes it; and:
   hint      what the search thinks: visits, value, how the game may go on
+  why       the same of the position before the last move
   back      take your last move back, with the answer to it
   moves     what is legal
   resign    give up
@@ -133,6 +134,8 @@ def _lines() -> Iterator[str]:
             sys.stdout.flush()
         line = sys.stdin.readline()
         if not line:
+            if sys.stdin.isatty():
+                show()
             return
         if line.strip():
             yield line.strip()
@@ -144,6 +147,7 @@ def _typed(session: "Session", line: str, people: tuple[int, ...]) -> bool:
     from chainrule.core.errors import ChainruleError
 
     word, _, rest = line.partition(" ")
+    word = word.lower()
     try:
         if word in ("quit", "exit"):
             return False
@@ -151,8 +155,8 @@ def _typed(session: "Session", line: str, people: tuple[int, ...]) -> bool:
             show(_HELP)
         elif word == "moves":
             say("legal", " ".join(session.legal))
-        elif word == "hint":
-            _hint(session)
+        elif word in ("hint", "why"):
+            _hint(session, back=int(word == "why"))
         elif word == "back":
             _take_back(session, 1 if len(people) == 2 else 2)
         elif word == "resign":
@@ -174,15 +178,18 @@ def _take_back(session: "Session", count: int) -> None:
     session.take_back(count)
 
 
-def _hint(session: "Session") -> None:
+def _hint(session: "Session", back: int) -> None:
     from chainrule.cli.output import say
+    from chainrule.core.errors import ArgumentError
 
-    found = session.hint()
+    if back > len(session.moves):
+        raise ArgumentError("no move has been made yet", remedy="hint looks at the position as it is")
+    found = session.hint(back)
     total = sum(found.visits.values())
     best = "   ".join(
         f"{move} {count / total:.0%}" for move, count in list(found.visits.items())[:_MOST_SHOWN]
     )
-    say("hint", f"{found.move}   value {found.value:+.2f} (1 a sure win, -1 a sure loss)")
+    say("why" if back else "hint", f"{found.move}   value {found.value:+.2f} (1 a sure win, -1 a sure loss)")
     say("visits", best)
     say("line", " ".join(found.variation))
 

@@ -27,6 +27,9 @@ def test_a_game_is_played_and_taken_back(session: arena.Session) -> None:
     assert next(iter(hint.visits)) == "c1"
     assert hint.value > 0.5
     session.move("c1")
+    assert session.hint(1) == hint  # what the move answered
+    with pytest.raises(ArgumentError, match="5 moves have been made"):
+        session.hint(6)
     assert session.over
     assert session.result == 1
     assert session.legal == ()

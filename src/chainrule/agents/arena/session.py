@@ -137,13 +137,14 @@ class Session:
             raise ArgumentError("the game has ended", remedy="begin another")
         self._resigned = self.to_move
 
-    def hint(self) -> Hint:
-        """What a search of the position finds."""
-        if self.over:
+    def hint(self, back: int = 0) -> Hint:
+        """What a search of the position finds, or of the one some moves ago: what a move answered."""
+        if not 0 <= back <= len(self._actions):
+            raise ArgumentError(f"hint(back={back}): {len(self._actions)} moves have been made")
+        if self.over and not back:
             raise ArgumentError("the game has ended: there is nothing to look for")
-        visits, value, trees = jax.device_get(
-            _look(self.game, self._evaluate, self._simulations, _alone(self.state))
-        )
+        state = _alone(self._states[-1 - back])
+        visits, value, trees = jax.device_get(_look(self.game, self._evaluate, self._simulations, state))
         order = [int(action) for action in np.argsort(-visits, kind="stable") if visits[action]]
         counted = {self.game.move_name(action): int(visits[action]) for action in order}
         variation = tuple(self.game.move_name(action) for action in _variation(trees))
