@@ -26,9 +26,10 @@ def test_a_member_may_use_what_lies_beside_its_file_and_leaves_no_traces(tmp_pat
         ("def f(:\n", "SyntaxError"),
         ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("raise RuntimeError('no')\n", "RuntimeError: no"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
         ("def nett(): ...\n", r"no function or class 'net' \(did you mean 'nett'\?\)"),
     ],
-    ids=["syntax", "import", "error", "name"],
+    ids=["syntax", "import", "error", "exit", "name"],
 )
 def test_a_file_that_fails_is_named_with_its_error(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "own.py").write_text(text)

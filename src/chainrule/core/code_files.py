@@ -38,7 +38,7 @@ def contents(path: Path) -> dict[str, Any]:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file that ends the process is no file of definitions
         lines = str(error).splitlines() or [""]
         raise ArgumentError(
             f"{path} fails when it is run: {type(error).__name__}: {lines[0]}",
