@@ -139,7 +139,7 @@ class TestNewFiles:
         assert all(0 <= row[-1] < 360 for row in picture.rows)
         assert from_arrays(x, degrees, target_as="value").schema.target == "value"
         with pytest.raises(
-            ArgumentError, match='target_as must be "auto", "angle", "class", "labels" or "value"'
+            ArgumentError, match='must be "auto", "angle", "class", "identity", "labels", "value" or "votes"'
         ):
             from_arrays(x, degrees, target_as="angel")
 
