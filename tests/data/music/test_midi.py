@@ -51,6 +51,30 @@ def test_notes_on_the_grid_survive_events_and_files(drawn: list[tuple[int, int, 
             assert one[:2] == pytest.approx(other[:2], abs=1e-9)
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 40), st.integers(1, 30), st.integers(60, 61), st.integers(0, 31)),
+        max_size=12,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_notes_of_several_voices_last_until_their_pitch_is_struck_again(
+    drawn: list[tuple[int, int, int, int]],
+) -> None:
+    made = [
+        Note(start * events.STEP, (start + length) * events.STEP, pitch, 4 * level + 2)
+        for start, length, pitch, level in drawn
+    ]
+    expected = {}
+    for note in sorted(made):  # of those that begin together the last is the longest
+        later = [one.start for one in made if one.pitch == note.pitch and one.start > note.start]
+        expected[note.start, note.pitch] = note._replace(end=min([note.end, *later]))
+    for back in (events.decode(events.encode(made)), notes(midi.write(made))):
+        assert len(back) == len(expected)
+        for one, other in zip(sorted(expected.values()), back, strict=True):
+            assert one == pytest.approx(other, abs=1e-9)
+
+
 def test_there_are_413_events() -> None:
     assert events.COUNT == len(events.names()) == len(set(events.names())) == 128 + 128 + 125 + 32
 
@@ -77,6 +101,16 @@ def test_percussion_is_left_out_and_counted_and_hanging_notes_end() -> None:
     )
     assert found.percussion == 1
     assert found.notes == [Note(0.0, 0.5, 60, 64)]
+
+
+def test_a_note_of_no_length_does_not_hang() -> None:
+    struck, let_go = b"\x00\x90\x3c\x40", b"\x00\x80\x3c\x00"
+    after = b"\x83\x60\x90\x3e\x40" + b"\x83\x60\x80\x3e\x00" + END
+    assert notes(file(struck + let_go + after)) == [Note(0.5, 1.0, 62, 64)]
+    again = let_go + struck  # ends what came before and begins anew
+    assert len(notes(file(struck + b"\x83\x60\x80\x3c\x00" + again + after))) == 3
+    held = b"\x00\xb0\x40\x7f" + struck + let_go + b"\x83\x60\xb0\x40\x00" + END
+    assert notes(file(held)) == [Note(0.0, 0.5, 60, 64)]
 
 
 @pytest.mark.parametrize(

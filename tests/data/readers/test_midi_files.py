@@ -46,8 +46,11 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     (songs / "cut.mid").write_bytes((songs / "0.mid").read_bytes()[:100])
     (songs / "short.mid").write_bytes(midi.write([midi.Note(0.0, 1.0, 60, 64)]))
     (songs / "none.mid").write_bytes(midi.write([]))
-    found = {group.kind: group.effect for group in cr.data.check(songs, window=32).problems}
+    groups = cr.data.check(songs, window=32).problems
+    found = {group.kind: group.effect for group in groups}
     assert found == {"truncated": "skip", "too short": "skip", "no notes": "skip"}
+    helped = [group.kind for group in groups if "data.window" in group.items[0].remedy]
+    assert helped == ["too short"]
     with pytest.raises(DataError, match="3 of 13 pieces cannot be read"):
         cr.data.load(songs, window=32)
     for file in songs.glob("[0-9]*.mid"):

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from chainrule.core.errors import ArgumentError
-from chainrule.data.music.midi import Note
+from chainrule.data.music.midi import Note, apart
 
 PITCHES, SHIFTS, LOUDNESSES = 128, 125, 32
 STEP = 0.008
@@ -54,6 +54,12 @@ def _velocity(level: int) -> int:
     return _OF_LOUDNESS * level + _OF_LOUDNESS // 2
 
 
+def _stepped(note: Note) -> Note:
+    """A note whose times count steps."""
+    begins = round(note.start / STEP)
+    return note._replace(start=begins, end=max(round(note.end / STEP), begins + 1))
+
+
 def encode(notes: Iterable[Note]) -> Int[np.ndarray, " events"]:
     """The events of some notes, times to the nearest 8 ms.
 
@@ -61,10 +67,8 @@ def encode(notes: Iterable[Note]) -> Int[np.ndarray, " events"]:
     [397, 60, 257, 188]
     """
     changes: list[tuple[int, int, int, int]] = []
-    for note in notes:
-        begins = round(note.start / STEP)
-        ends = max(round(note.end / STEP), begins + 1)
-        changes += [(begins, 1, note.pitch, note.velocity), (ends, 0, note.pitch, 0)]
+    for begins, ends, pitch, velocity in apart(_stepped(note) for note in notes):
+        changes += [(int(begins), 1, pitch, velocity), (int(ends), 0, pitch, 0)]
     found: list[int] = []
     now, loudness = 0, -1
     for step, strikes, pitch, velocity in sorted(changes):  # of one moment, ends come first

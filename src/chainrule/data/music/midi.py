@@ -6,6 +6,7 @@ believed: every length is compared with the bytes that are there, and what does 
 """
 
 import bisect
+import math
 import struct
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, final
@@ -179,6 +180,7 @@ def _notes(messages: Sequence[_Message], clock: _Clock, where: str) -> MidiPiece
     sounding: dict[tuple[int, int], tuple[float, int]] = {}
     held: dict[tuple[int, int], tuple[float, int]] = {}
     pedals: set[int] = set()
+    early: dict[tuple[int, int], _Message] = {}  # ends of notes that do not sound yet
     percussion, now = 0, 0.0
 
     def end(key: tuple[int, int], struck: tuple[float, int]) -> None:
@@ -202,11 +204,17 @@ def _notes(messages: Sequence[_Message], clock: _Clock, where: str) -> MidiPiece
                     held[key] = struck
                 else:
                     end(key, struck)
+            else:
+                early[key] = message
         elif message.status >> 4 == 9:
             for before in (sounding, held):  # the same key again ends what it still sounds
                 if key in before:
                     end(key, before.pop(key))
-            sounding[key] = now, message.second
+            ended = early.get(key)
+            if ended is None or (ended.tick, ended.order) < (message.tick, message.order):
+                sounding[key] = now, message.second
+            elif channel in pedals:  # struck and let go in the same tick: only a pedal makes it heard
+                held[key] = now, message.second
         elif message.status >> 4 == 0xB and message.first == _PEDAL:
             if message.second >= 64:
                 pedals.add(channel)
@@ -219,6 +227,22 @@ def _notes(messages: Sequence[_Message], clock: _Clock, where: str) -> MidiPiece
     return MidiPiece(sorted(found), percussion)
 
 
+def apart(notes: Iterable[Note]) -> list[Note]:
+    """Notes by their beginning, each cut off where its pitch is struck again: one key sounds once.
+
+    >>> apart([Note(0.0, 3.0, 60, 80), Note(1.0, 2.0, 60, 70)])
+    [Note(start=0.0, end=1.0, pitch=60, velocity=80), Note(start=1.0, end=2.0, pitch=60, velocity=70)]
+    """
+    following: dict[int, float] = {}
+    found = []
+    for note in sorted(notes, reverse=True):
+        again = following.get(note.pitch, math.inf)
+        if again > note.start:  # of those that begin together the longest is left
+            found.append(note._replace(end=min(note.end, again)))
+            following[note.pitch] = note.start
+    return found[::-1]
+
+
 def write(notes: Iterable[Note]) -> bytes:
     """A MIDI file of format 0 with these notes, to the millisecond.
 
@@ -226,7 +250,7 @@ def write(notes: Iterable[Note]) -> bytes:
     [Note(start=0.0, end=0.5, pitch=60, velocity=80)]
     """
     changes: list[tuple[int, int, int, int]] = []
-    for note in notes:
+    for note in apart(notes):
         if not (0 <= note.pitch < 128 and 1 <= note.velocity < 128 and 0 <= note.start < note.end < _LONGEST):
             raise ArgumentError(
                 f"write: {note} cannot be written",
@@ -256,4 +280,4 @@ def _variable(value: int) -> bytes:
     return bytes(reversed(found))
 
 
-__all__ = ["MidiPiece", "Note", "read", "write"]
+__all__ = ["MidiPiece", "Note", "apart", "read", "write"]

@@ -17,6 +17,10 @@ _LOUDEST = 0.9
 _COLUMNS = 480
 _HIGH = 3
 """Pixels of a pitch."""
+_BLACK = (1, 3, 6, 8, 10)
+"""Black keys of an octave."""
+_GROUND = 0.88, 0.94
+"""How light the ground is behind notes of black keys, and of white ones."""
 _LONGEST = 60.0
 """Seconds that are made into sound, at most."""
 
@@ -55,22 +59,32 @@ def roll(
     return found
 
 
+def _keys(pitches: tuple[int, int]) -> Float[np.ndarray, "pitches 1"]:
+    """The light ground behind notes, darker where keys are black, the highest pitch first."""
+    low, high = pitches
+    black = np.isin(np.arange(high, low - 1, -1) % 12, _BLACK)
+    return np.where(black, *_GROUND)[:, None]
+
+
 def rolls(name: str, title: str, rows: np.ndarray, names: Sequence[str], caption: str) -> Images:
     """Piano rolls of rows of events: pitch upwards, time to the right, all at one scale."""
     pieces = [events.decode(row.astype(int)) for row in rows]
     every = [note for notes in pieces for note in notes]
     low, high = (choose((note.pitch for note in every), default=60) for choose in (min, max))
     length = max((note.end for note in every), default=1.0)
-    drawn = np.stack([roll(notes, (low - 1, high + 1), length, _COLUMNS) for notes in pieces])
+    pitches = low - 1, high + 1
+    drawn = np.stack([roll(notes, pitches, length, _COLUMNS) for notes in pieces])
     labels = [" ".join(filter(None, [str(i + 1), *names[i : i + 1]])) for i in range(len(rows))]
     said = f"{events.pitch_name(low)} to {events.pitch_name(high)} upwards, {length:.1f} seconds to the right; the "
     return Images(
         name,
         title,
-        np.repeat(1 - drawn, _HIGH, axis=1)[..., None],
+        np.repeat(_keys(pitches) * (1 - drawn), _HIGH, axis=1)[..., None],
         labels,
         columns=1,
-        caption=" ".join(filter(None, [caption, f"{said}darker, the harder a note is struck."])),
+        caption=" ".join(
+            filter(None, [caption, f"{said}darker, the harder a note is struck; behind them the black keys."])
+        ),
         aligned=True,
     )
 

@@ -65,7 +65,7 @@ def recognise(path: Path) -> SourceReader:
         raise DataError(
             f"{path.name}: this kind of file is not known",
             remedy=f"read are: text, .jsonl, {', '.join(table.FORMATS)}, .npy, .npz, .wav, IDX files, "
-            "and folders of images (PNG, JPEG, WebP, GIF), sound (WAV, FLAC) or texts",
+            "and folders of images (PNG, JPEG, WebP, GIF), sound (WAV, FLAC), music (MIDI) or texts",
         )
     return text.reader
 
@@ -90,8 +90,8 @@ def _recognise_folder(folder: Path) -> SourceReader:
     names = sorted(path.name for path in folder.iterdir())
     held = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
     raise DataError(
-        f"{folder.name}: no images (PNG, JPEG, WebP, GIF), no sound (WAV, FLAC), no texts (.txt, .md) and no IDX files "
-        f"in this folder; it holds {held}",
+        f"{folder.name}: no images (PNG, JPEG, WebP, GIF), no sound (WAV, FLAC), no music (MIDI), no texts (.txt, .md) "
+        f"and no IDX files in this folder; it holds {held}",
         remedy="for a table or arrays, give the file itself",
     )
 

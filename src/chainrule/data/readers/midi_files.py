@@ -48,8 +48,9 @@ def _scan(request: ReadRequest) -> Scan:
         found = events.encode(piece.notes)
         if len(found) < options["window"]:
             detail = f"{len(found):,} events, an example has {options['window']:,}"
-            remedy = "shorter examples: data.window=32"
-            problems.append(Problem("too short" if len(found) else "no notes", where, detail, remedy=remedy))
+            kind = "too short" if len(found) else "no notes"
+            remedy = "shorter examples: data.window=32" if len(found) else ""
+            problems.append(Problem(kind, where, detail, remedy=remedy))
             continue
         pieces.append(found)
         parts.append(part)
