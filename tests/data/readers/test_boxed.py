@@ -115,6 +115,14 @@ def test_every_format_gives_the_same_boxes(write: Callable[[Path], Path], tmp_pa
     assert found == sorted([list(box) for box in own] for own in BOXES.values())
 
 
+@pytest.mark.parametrize("rows", [None, ""])
+def test_labels_are_found_behind_images_of_background(rows: str | None, tmp_path: Path) -> None:
+    folder = yolo(tmp_path / "pets", {"0.png": [], **BOXES})
+    own = folder / "labels" / "0.txt"
+    own.unlink() if rows is None else own.write_text(rows)
+    assert contents(folder).target == "boxes"
+
+
 def test_the_order_of_cocos_classes_is_that_of_their_numbers(tmp_path: Path) -> None:
     categories = [{"id": 9, "name": "cat"}, {"id": 5, "name": "dog"}]
     boxes = {"a.png": [(2.0, 3.0, 10.0, 12.0, "cat")]}

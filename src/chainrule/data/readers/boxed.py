@@ -32,11 +32,12 @@ def has_boxes(folder: Path) -> bool:
     if (folder / CSV).is_file():
         return True
     for here, _, names in os.walk(folder, followlinks=False):
-        pictures = [name for name in names if Path(name).suffix.lower() in images.PICTURES]
-        if pictures:
-            own = box_lists.label_file(Path(here, sorted(pictures)[0]))
-            if own is not None and own.stat().st_size and box_lists.is_yolo(own):
-                return True
+        pictures = sorted(name for name in names if Path(name).suffix.lower() in images.PICTURES)
+        # The first that has rows decides; those before it may show background.
+        lists = (box_lists.label_file(Path(here, name)) for name in pictures)
+        own = next((one for one in lists if one is not None and one.stat().st_size), None)
+        if own is not None and box_lists.is_yolo(own):
+            return True
         if any(box_lists.is_coco(Path(here, name)) for name in names if name.lower().endswith(".json")):
             return True
     return False
