@@ -119,7 +119,7 @@ def test_the_model_of_a_run_is_the_one_its_best_validation_loss_was_measured_on(
 
 def test_scores_of_a_run_are_scores_of_its_model(run: Run) -> None:
     found = run.score("test")
-    assert set(found) == {"loss", "train_loss", "overfitting_gap", "rmse", "mae", "r2"}
+    assert set(found) == {"loss", "train_loss", "overfitting_gap", "rmse", "mae", "r2", "pearson", "spearman"}
     assert found["loss"].value == pytest.approx(found["rmse"].value ** 2, rel=1e-5)
     assert found["r2"].value > 0.9
 

@@ -18,6 +18,7 @@ from chainrule.data import Batch, Data, Scaling, from_arrays
 from chainrule.models.protocol import CanPredict, Metrics, Model
 from chainrule.train import Run, fit
 from chainrule.train.intervals import Residuals
+from chainrule.train.thresholds import choose_thresholds
 from tests.train.toys import numbers, rows
 
 
@@ -144,7 +145,13 @@ def test_several_labels_are_a_probability_each_and_the_set_of_the_likely(tmp_pat
     found = run.predict(data.scaling.inverse(scaled))
     expected = scaled @ (np.eye(2) + 0.5)
     assert np.stack([found["label 0"], found["label 1"]], axis=1) == pytest.approx(expected, abs=1e-5)
-    assert found.prediction.tolist() == ["label 0, label 1", "", ""]
+    # What is said is what reaches the threshold of the highest F1 on validation examples.
+    y = np.asarray(data.val.y)
+    cut = choose_thresholds(data.val.x @ (np.eye(2) + 0.5), y)
+    assert found.prediction.tolist() == [
+        ", ".join(f"label {i}" for i in range(2) if row[i] >= cut[i]) for row in expected
+    ]
+    assert found.prediction.tolist()[::2] == ["label 0, label 1", ""]
 
 
 @pytest.mark.parametrize("outputs", [1, 2])

@@ -23,7 +23,8 @@ from chainrule.train.scoring import Evaluation, Judged, predictions
 
 _HIGHER = {
     *("robust_accuracy", "accuracy", "balanced_accuracy", "label_accuracy", "exact_match"),
-    *("precision", "recall", "specificity", "f1", "roc_auc", "average_precision", "r2"),
+    *("precision", "recall", "specificity", "f1", "roc_auc", "average_precision"),
+    *("r2", "pearson", "spearman"),
     *("map", "map50", "map75", "ap50"),
     *("miou", "iou", "dice", "pixel_accuracy", "boundary_f"),
 }
