@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.information import entropy_decode, entropy_encode
 from chainrule.information.reference_coders import NumeralStack, cumulative_parts, huffman_codewords
 
@@ -94,6 +94,24 @@ def test_what_cannot_be_coded_is_refused(
     with pytest.raises(ArgumentError) as found:
         entropy_encode(symbols, distribution, coder=coder)
     assert message in str(found.value)
+
+
+def test_codewords_that_end_too_early_and_counts_that_cannot_be_are_refused() -> None:
+    words = entropy_encode([3] * 40, DYADIC, coder="huffman")
+    with pytest.raises(DataError, match="end after 21 of 40 symbols"):
+        entropy_decode(words[:2], 40, DYADIC, coder="huffman")
+    with pytest.raises(ArgumentError, match="count must be a whole number of at least 0"):
+        entropy_decode(words, -1, DYADIC)
+    for wrong in ([-1], [2**32], [0.5], [[1]]):
+        with pytest.raises(ArgumentError, match="needs words of 32 bits in a row"):
+            entropy_decode(wrong, 1, DYADIC)
+
+
+@pytest.mark.parametrize("coder", CODERS)
+def test_one_symbol_alone_costs_nothing(coder: str) -> None:
+    words = entropy_encode([0, 0, 0], [1.0], coder=coder)
+    assert len(words) == 0
+    assert entropy_decode(words, 3, [1.0], coder=coder).tolist() == [0, 0, 0]
 
 
 def test_without_the_package_the_fast_coders_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.checks import whole
+from chainrule.core.errors import ArgumentError, DataError, check_choice
 from chainrule.information import tables
 from chainrule.information.compression.coders import AnsStack, RangeReader, RangeWriter, constriction
 from chainrule.information.reference_coders import NumeralStack, cumulative_parts, huffman_codewords
@@ -45,14 +46,25 @@ def entropy_encode(symbols: Any, probabilities: Any, coder: str = "ans") -> np.n
             f"entropy_encode(symbols): {chosen.min()} to {chosen.max()}; there are probabilities for 0 to "
             f"{table.shape[1] - 1}"
         )
+    if table.shape[1] == 1:
+        return np.zeros(0, np.uint32)  # one symbol alone says nothing
     return _CODERS[coder].encode(chosen.astype(np.int32), table)
 
 
 def entropy_decode(words: Any, count: int, probabilities: Any, coder: str = "ans") -> np.ndarray:
     """The `count` symbols that `entropy_encode` was given, by the same probabilities and coder."""
     check_choice("entropy_decode", "coder", coder, _CODERS)
-    table = _table("entropy_decode", probabilities, count)
-    return _CODERS[coder].decode(np.asarray(words, np.uint32), table).astype(np.int64)
+    table = _table("entropy_decode", probabilities, whole("entropy_decode", "count", count, least=0))
+    given = np.asarray(words)
+    if given.ndim != 1 or (
+        given.size and (given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= 2**32)
+    ):
+        raise ArgumentError(
+            "entropy_decode(words): needs words of 32 bits in a row, as entropy_encode gives them"
+        )
+    if table.shape[1] == 1:
+        return np.zeros(len(table), np.int64)
+    return _CODERS[coder].decode(given.astype(np.uint32), table).astype(np.int64)
 
 
 def _table(where: str, given: Any, count: int) -> np.ndarray:
@@ -126,6 +138,8 @@ def _huffman_back(words: np.ndarray, table: np.ndarray) -> np.ndarray:
         if begun in by_codeword and len(found) < len(table):
             found.append(by_codeword[begun])
             begun = ""
+    if len(found) < len(table):
+        raise DataError(f"entropy_decode(words): end after {len(found)} of {len(table)} symbols")
     return np.array(found)
 
 

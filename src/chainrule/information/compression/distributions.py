@@ -104,12 +104,20 @@ class CategoricalSymbols(SymbolDistribution):
     def _table(self) -> Float[np.ndarray, "positions symbols"]:
         return np.ascontiguousarray(self.shares.reshape(-1, self.shares.shape[-1]), np.float32)
 
+    @property
+    def _is_open(self) -> bool:
+        """Whether there is anything to be said: not where there is one symbol alone."""
+        return self.shares.shape[-1] > 1
+
     def put(self, coder: EntropyCoder, symbols: Symbols) -> None:
         """One row of the table each."""
-        coder.put(flat(symbols), categorical(), self._table)
+        if self._is_open:
+            coder.put(flat(symbols), categorical(), self._table)
 
     def take(self, coder: EntropyCoder) -> Symbols:
         """One row of the table each."""
+        if not self._is_open:
+            return np.zeros(self.shares.shape[:-1], np.int32)
         return coder.take(categorical(), self._table).reshape(self.shares.shape[:-1])
 
     def bits(self, symbols: Symbols) -> Float[np.ndarray, "rows *entries"]:
