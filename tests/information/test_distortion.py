@@ -36,7 +36,11 @@ def test_ends_of_the_curve_are_the_entropy_and_nothing() -> None:
     p, apart = [0.5, 0.3, 0.2], 1 - np.eye(3)
     assert I.rate_at(p, apart, 0.0).rate == pytest.approx(I.entropy(p), abs=1e-6)
     assert I.rate_at(p, apart, 0.5).rate == pytest.approx(0, abs=1e-9)
-    assert I.rate_at(p, apart, 7.0).rate == pytest.approx(0, abs=1e-9)
+    # The most likely symbol is always told; the loss is not beyond what was asked for.
+    for asked in (0.5, 7.0):
+        free = I.rate_at(p, apart, asked)
+        assert (free.rate, free.gap, free.distortion) == (0, 0, 0.5)
+        assert free.encoder[:, 0].tolist() == [1, 1, 1]
 
 
 @given(st.integers(0, 10_000))
@@ -96,6 +100,7 @@ def test_water_filling_shares_the_distortion_best(seed: int) -> None:
         (lambda: I.rate_at([0.5, 0.5], FLIPS + 1, 0.5), "no code does better than 1"),
         (lambda: I.rate_distortion([0.5, 0.5], -FLIPS, 1.0), "never negative"),
         (lambda: I.gaussian_rate_distortion([1.0], 0.0), "infinitely many bits"),
+        (lambda: I.rate_distortion_curve([0.5, 0.5], FLIPS, slopes=[]), "at least one point"),
         (lambda: I.shannon_lower_bound([0.5, 0.5], 0.1, measure="squared"), "a density is needed"),
         (lambda: I.shannon_lower_bound(Normal(0.0, 1.0), 0.1), "a Normal has a density"),
     ],

@@ -89,7 +89,7 @@ def rate_at(
         )
     most = whole(where, "most", most)
     if distortion >= flat:
-        return _point(source, cost, 0.0, tol / factor, most, factor, unit)
+        return _untold(source, cost, unit)
     low, high = 0.0, 1.0 / max(float(np.ptp(cost)), 1e-300)
     above, below = (_point(source, cost, s, tol / factor / 4, most, factor, unit) for s in (low, high))
     while below.distortion > distortion and high < _STEEPEST:
@@ -154,6 +154,8 @@ def rate_distortion_curve(
         apart = cost[cost > cost.min()] - cost.min()
         smallest = float(apart.min()) if apart.size else 1.0
         slopes = np.geomspace(0.05 / float(apart.max()) if apart.size else 1.0, 12 / smallest, 33).tolist()
+    if not len(slopes):
+        raise ArgumentError("rate_distortion_curve(slopes=[]): a curve has at least one point")
     found = [rate_distortion(p, d, slope, tol, most, unit) for slope in sorted(slopes, reverse=True)]
     return RateDistortionCurve(tuple(found), unit)
 
@@ -231,7 +233,9 @@ def gaussian_rate_distortion(variances: Any, distortion: float, unit: str = "bit
     fits = levels <= ordered
     level = float(levels[np.argmax(fits)]) if fits.any() else float(ordered[-1])
     each = np.minimum(spread, level)
-    rates = np.where(spread > level, np.log(np.maximum(spread, 1e-300) / level) / 2, 0.0) * factor
+    rates = (
+        np.where(spread > level, np.log(np.maximum(spread, 1e-300) / max(level, 1e-300)) / 2, 0.0) * factor
+    )
     return WaterFilling(float(rates.sum()), unit, level, each, rates)
 
 
@@ -277,6 +281,15 @@ def _point(
         len(found.bounds),
         gap <= tol,
         unit,
+    )
+
+
+def _untold(source: np.ndarray, cost: np.ndarray, unit: str) -> RateDistortionPoint:
+    """The same answer for every symbol, the one that costs least: nothing has to be told."""
+    encoder = np.zeros(cost.shape)
+    encoder[:, int(np.argmin(source @ cost))] = 1.0
+    return RateDistortionPoint(
+        0.0, 0.0, float((source @ cost).min()), 0.0, encoder, encoder[0].copy(), 0, True, unit
     )
 
 
