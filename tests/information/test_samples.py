@@ -48,6 +48,11 @@ def test_blocks_of_a_chain_fall_to_its_rate_and_stop_where_counts_end(paths) -> 
     assert found.cells[-1] <= 2000
     short = I.block_entropies("ab" * 8, most=50)
     assert len(short.orders) <= 16
+    crowded = I.block_entropies(np.arange(20) % 10)
+    assert (len(crowded.orders), crowded.stopped) == (
+        1,
+        "10 different symbols in 20 symbols are too many to count",
+    )
 
 
 def parsed(sequence) -> int:

@@ -3,7 +3,8 @@
 Counting misses what was not seen and reads too low; the estimates here say by how much where that is known, and
 stop where counts no longer support them.
 
-References: Miller, Note on the bias of information estimates, 1955; Kozachenko and Leonenko, Sample estimate of the
+References: Miller, Note on the bias of information estimates, 1955; Harris, The statistical estimation of entropy in
+the non-parametric case, 1975; Kozachenko and Leonenko, Sample estimate of the
 entropy of a random vector, Problems of Information Transmission, 1987.
 """
 
@@ -57,7 +58,7 @@ def entropy_estimate(x: Any, method: str = "miller-madow", k: int = 3, unit: str
     - "knn": differential entropy of numbers or rows of numbers by the distance of their k-th neighbour.
 
     >>> print(entropy_estimate([0, 1, 0, 0], method="plug-in"))
-    0.811278 ± 0.34 bits (plug-in, 4 samples). 2 different symbols in 4: too few of each, the estimate is too low
+    0.811278 ± 0.43 bits (plug-in, 4 samples). 2 different symbols in 4: too few of each, the estimate is too low
     """
     where = "entropy_estimate"
     factor = scale(unit, where)
@@ -79,8 +80,9 @@ def _by_counts(numbers: np.ndarray, corrected: bool) -> tuple[float, float, int,
     n = len(numbers)
     surprisal = np.log(n / counts)
     value = float(counts @ surprisal) / n
-    error = math.sqrt(max(float(counts @ np.square(surprisal - value)), 0.0)) / n
     bias = (len(counts) - 1) / (2 * n)
+    # The second term is all there is where symbols are alike and surprisals have no spread (Harris, 1975).
+    error = math.sqrt((float(counts @ np.square(surprisal - value)) / n + bias) / n)
     remarks = []
     if _CROWDED * len(counts) > n:
         remarks.append(
@@ -167,11 +169,16 @@ def block_entropies(sequence: Any, most: int = 20, unit: str = "bits") -> BlockE
             joined = blocks[: len(numbers) - order + 1] * (int(numbers.max()) + 1) + numbers[order - 1 :]
             blocks = np.unique(joined, return_inverse=True)[1].reshape(-1)
         occupied = int(blocks.max()) + 1
-        if order > 1 and occupied > len(numbers) / _CROWDED:
-            stopped = f"{occupied:,} blocks of {order} in {len(numbers):,} symbols are too many to count"
+        crowded = occupied > len(numbers) / _CROWDED
+        if crowded:
+            what = f"blocks of {order}" if order > 1 else "different symbols"
+            stopped = f"{occupied:,} {what} in {len(numbers):,} symbols are too many to count"
+        if crowded and order > 1:
             break
         found.append(_by_counts(blocks, True)[0] * factor)
         cells.append(occupied)
+        if crowded:  # there is no shorter block to go back to
+            break
     return BlockEntropies(unit, np.array(found), np.array(cells), len(numbers), stopped)
 
 

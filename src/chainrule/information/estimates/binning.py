@@ -4,7 +4,8 @@ Counts of few pairs in many cells look dependent whatever they are of. What shuf
 variables that have nothing in common, and is told beside the value, never subtracted: strong dependence leaves fewer
 cells occupied, and what is subtracted would be too much.
 
-Reference: Miller, Note on the bias of information estimates, 1955.
+References: Miller, Note on the bias of information estimates, 1955; Harris, The statistical estimation of entropy in
+the non-parametric case, 1975.
 """
 
 import math
@@ -130,7 +131,11 @@ def counted(first: Int[np.ndarray, " n"], second: Int[np.ndarray, " n"]) -> Coun
     plug_in = float(terms.mean())
     used = [int((counts > 0).sum()) for counts in (one, two, both)]
     corrected = plug_in + (used[0] + used[1] - used[2] - 1) / (2 * n)
-    return Counted(plug_in, corrected, float(terms.std(ddof=1) / math.sqrt(n)), used[2])
+    # What is left of the variance where all pairs say the same: that of half a sum of squares of normal deviations of
+    # the counts, by the trace of its matrix squared (Harris, 1975, for one variable).
+    squares = used[2] + 1 - used[0] - used[1] + 2 * (float(np.exp(densities) @ both) / n - 1)
+    variance = float(terms.var(ddof=1)) + max(squares, 0.0) / (2 * n)
+    return Counted(plug_in, corrected, math.sqrt(variance / n), used[2])
 
 
 __all__ = ["EDGES", "Counted", "Edges", "binning", "cells", "counted", "joint"]
