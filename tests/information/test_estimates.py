@@ -97,6 +97,34 @@ def test_bins_of_labels_are_the_labels() -> None:
     assert abs(quantiles.value - TRUE) < 0.15
 
 
+def test_units_of_numbers_do_not_matter_however_large_or_small() -> None:
+    x, y = normals(0.5, 100)
+    values = [mutual_information_estimate(unit * x, y).value for unit in (1.0, 1e300, 1e-300)]
+    assert values == pytest.approx([values[0]] * 3)
+
+
+def test_errors_of_counts_hold_where_all_outcomes_are_alike() -> None:
+    """Every number of heads in 100 throws of a fair coin, weighed by its probability; without spread in what an outcome
+    says, the first order of the error vanishes."""
+    covered = {"entropy": 0.0, "copies": 0.0}
+    for heads in range(101):
+        x, chance = (np.arange(100) < heads).astype(int), math.comb(100, heads) / 2.0**100
+        one = information.entropy_estimate(x)
+        covered["entropy"] += chance * (abs(one.value - 1) <= 1.96 * one.error)
+        low, high = mutual_information_estimate(x, x, "binning", shuffles=0).interval
+        covered["copies"] += chance * (low <= 1 <= high)
+    assert min(covered.values()) > 0.94, covered
+
+
+def test_many_labels_take_no_more_memory_than_their_pairs() -> None:
+    x = np.arange(100_000)  # a table with a column for each would have ten thousand million numbers
+    panel = mutual_information_panel(x, x % 7, ["binning", "infonce"], options={"binning": {"shuffles": 0}})
+    assert panel.estimates[0].details["plug_in"] == pytest.approx(
+        information.entropy(np.bincount(x % 7) / len(x))
+    )
+    assert "are 100,000 different labels" in panel.left_out["infonce"]
+
+
 def test_bounds_by_noise_bracket_what_a_noisy_value_says_about_its_label() -> None:
     labels = np.arange(400) % 2
     found = nats(labels, 2.0 * labels, "noise", noise=1.0)
@@ -210,6 +238,7 @@ def test_a_method_warns_where_it_cannot_tell() -> None:
     assert "near what 100 pairs can tell" in mutual_information_estimate(x, y).caveat
     wide = np.random.default_rng(0).normal(size=(2, 100, 6))
     assert "12 dimensions" in mutual_information_estimate(*wide).caveat
+    assert "y has only 2 different values" in mutual_information_estimate(x, 1.0 * (y > 0)).caveat
     assert "told apart" in mutual_information_estimate(*wide, "noise", noise=1e-3).caveat
     assert "pairs for each occupied cell" in mutual_information_estimate(*wide, "binning").caveat
 
@@ -229,6 +258,8 @@ def test_input_that_makes_no_sense_is_refused() -> None:
         (lambda: mutual_information_estimate(x, y, "label"), "neither x nor y are labels"),
         (lambda: mutual_information_estimate(x, y, "infonce", critic=lambda a, b: a), "shape"),
         (lambda: mutual_information_panel(x, y, ["label"]), "none of label applies"),
+        (lambda: mutual_information_panel(x, y, []), "name at least one of binning"),
+        (lambda: mutual_information_estimate(np.zeros((50, 0)), y), "x.: has no columns"),
     ):
         with pytest.raises(ArgumentError, match=why):
             wrong()

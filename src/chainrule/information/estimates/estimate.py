@@ -153,6 +153,8 @@ def mutual_information_panel(
     """
     where = "mutual_information_panel"
     chosen = tuple(ESTIMATORS) if methods is None else tuple(methods)
+    if not chosen:
+        raise ArgumentError(f"{where}(methods=[]): name at least one of {', '.join(ESTIMATORS)}")
     for name in (*chosen, *(options or {})):
         check_choice(where, "methods", name, tuple(ESTIMATORS))
     pair(where, x, y, discrete)

@@ -24,6 +24,8 @@ TIES = 1e-10
 """Deviation of the noise that breaks ties, in deviations of a column."""
 _MANY = 10
 """Dimensions above which neighbours are far away."""
+_DISTINCT = 0.9
+"""Share of different values below which those that are equal count."""
 _CEILING = 0.8
 """Share of the largest value that n pairs can have above which dependence may be stronger than they tell."""
 
@@ -68,10 +70,24 @@ def ksg(
                 f"It is near what {n:,} pairs can tell at most, log n less a little: {most:.3g} nats."
                 if value > _CEILING * most
                 else "",
+                *(_repeated(name, one) for name, one in (("x", x), ("y", y))),
                 f"{n - len(terms)} pairs with a label of their own are left out." if len(terms) < n else "",
             ]
         ),
         n,
+    )
+
+
+def _repeated(name: str, one: Variable) -> str:
+    """What to say of numbers that are there more than once, as those of labels and of rounded measurements are."""
+    if one.is_discrete:
+        return ""
+    different = len(np.unique(one.rows, axis=0) if one.rows.shape[1] > 1 else np.unique(one.rows))
+    if different > _DISTINCT * len(one):
+        return ""
+    return (
+        f"{name} has only {different:,} different values: equal ones are told apart by chance, which makes the value "
+        f'wrong; discrete="{name}" takes them for labels.'
     )
 
 

@@ -1,5 +1,6 @@
 """Pairs of values as users give them: numbers in rows, or labels, checked once at the public edge."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
@@ -13,6 +14,8 @@ Discrete: TypeAlias = Literal["auto", "none", "x", "y", "both"]
 DISCRETE = ("auto", "none", "x", "y", "both")
 LEAST = 20
 """Pairs below which no method says anything."""
+_MOST_ENTRIES = 2**26
+"""Numbers of a table with a column for each label, at most."""
 
 
 class NotSuited(ArgumentError):
@@ -20,12 +23,12 @@ class NotSuited(ArgumentError):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variable:
-    """One of the two variables: numbers, or the numbers of labels."""
+    """One of the two variables: numbers, or labels."""
 
-    rows: Float[np.ndarray, "n features"]
-    """Values, a row each; of labels a column for each, one where it is the label."""
+    numbers: Float[np.ndarray, "n features"] | None
+    """Values, a row each; none of labels."""
     labels: Int[np.ndarray, " n"] | None
     """Numbers of the labels; none of a variable of numbers."""
 
@@ -34,12 +37,23 @@ class Variable:
         """Whether it has labels."""
         return self.labels is not None
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    @functools.cached_property
+    def rows(self) -> Float[np.ndarray, "n features"]:
+        """Values, a row each; of labels a column for each, one where it is the label, where these are not too many."""
+        if self.numbers is not None:
+            return self.numbers
+        assert self.labels is not None, "a variable has numbers or labels"
+        count = int(self.labels.max()) + 1
+        if count * len(self) > _MOST_ENTRIES:
+            raise NotSuited(
+                f"{len(self):,} values are {count:,} different labels, and a network needs a column for each",
+                remedy='discrete="none" takes labels that are numbers for numbers; method="binning" counts pairs',
+            )
+        return (self.labels[:, None] == np.arange(count)[None]).astype(np.float64)
 
-    def taken(self, which: Any) -> "Variable":
-        """Some of the values, in any order."""
-        return Variable(self.rows[which], None if self.labels is None else self.labels[which])
+    def __len__(self) -> int:
+        one = self.labels if self.numbers is None else self.numbers
+        return 0 if one is None else len(one)
 
 
 def pair(where: str, x: Any, y: Any, discrete: str = "auto") -> tuple[Variable, Variable]:
@@ -71,7 +85,9 @@ def _array(where: str, name: str, given: Any) -> np.ndarray:
     array = np.asarray(given)
     if not array.ndim:
         raise ArgumentError(f"{where}({name}): one value for each pair, along the first axis, is needed")
-    return array.reshape(len(array), -1) if array.size else array.reshape(len(array), 0)
+    if len(array) and not array.size:
+        raise ArgumentError(f"{where}({name}): has no columns, shape {array.shape}")
+    return array.reshape(len(array), -1 if array.size else 1)
 
 
 def _variable(where: str, name: str, array: np.ndarray, discrete: str) -> Variable:
@@ -96,13 +112,16 @@ def labels_of(array: np.ndarray) -> Variable:
     flat = array[:, 0] if array.shape[1] == 1 else array
     if flat.dtype.kind == "O":
         flat = flat.astype(str)
-    known, numbers = np.unique(flat, axis=0 if flat.ndim > 1 else None, return_inverse=True)
-    labels = numbers.reshape(-1)
-    return Variable((labels[:, None] == np.arange(len(known))[None]).astype(np.float64), labels)
+    _, numbers = np.unique(flat, axis=0 if flat.ndim > 1 else None, return_inverse=True)
+    return Variable(None, numbers.reshape(-1))
 
 
 def standardised(rows: Float[np.ndarray, "n features"]) -> Float[np.ndarray, "n features"]:
     """Every column with mean zero and variance one; constant ones stay constant."""
+    largest = np.abs(rows).max(axis=0, initial=0.0)
+    rows = (
+        rows / np.where(largest > 0, largest, 1.0)[None]
+    )  # squares of very large and small numbers have no room
     spread = rows.std(axis=0)
     return (rows - rows.mean(axis=0)[None]) / np.where(spread > 0, spread, 1.0)[None]
 
