@@ -127,6 +127,8 @@ def test_three_terms_contain_the_bottleneck_and_rate_distortion() -> None:
     assert both.rate > max(only_relevance.rate, only_distortion.rate)
     with pytest.raises(ArgumentError, match="a positive"):
         I.three_term_bottleneck(FLIP, flips, a=0)
+    with pytest.raises(ArgumentError, match="restarts must be a whole number of at least 0"):
+        I.three_term_bottleneck(FLIP, flips, restarts=-1)
 
 
 def test_normal_variables_have_the_bottleneck_in_closed_form() -> None:

@@ -102,6 +102,9 @@ def test_input_that_makes_no_sense_is_refused() -> None:
     h, y = np.zeros((4, 2)), np.zeros(4, int)
     for wrong, why in (
         (lambda: layer_information(h, y[:3]), "4 rows of h and 3 targets"),
+        (lambda: layer_information(h, 0), "4 rows of h and 1 targets"),
+        (lambda: layer_information(h, np.full((4, 3), 0.3)), "row 0 sums to 0.9, which is 0.1 below 1"),
+        (lambda: layer_information(h[:0], y[:0]), "a row for each input is needed"),
         (lambda: layer_information(h + np.nan, y), "not finite"),
         (lambda: layer_information(h, y, "knn"), "estimator must be"),
         (lambda: layer_information(h, y, "noise", noise=-1.0), "noise must be positive"),

@@ -159,6 +159,7 @@ def three_term_bottleneck(
     problem = BottleneckProblem(mass[possible], values[possible] / mass[possible][:, None], cost[possible])
     inputs = int(possible.sum())
     count = inputs if clusters is None else whole(where, "clusters", clusters)
+    restarts = whole(where, "restarts", restarts, least=0)
     draws = np.random.default_rng(seed)
     apart = identity(inputs, count)
     starts = [apart, perturbed(apart, draws), np.eye(count)[np.zeros(inputs, int)][None]]

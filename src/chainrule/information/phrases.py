@@ -85,7 +85,8 @@ class PhraseTree:
         check_choice("generate", "method", method, ("walk", "suffix"))
         if not 0 <= alpha <= 1:
             raise ArgumentError(f"generate(alpha={alpha}): is the probability to copy, between 0 and 1")
-        draws = np.random.default_rng(seed)
+        order = whole("generate", "order", order, least=0)
+        draws = np.random.default_rng(whole("generate", "seed", seed, least=0))
         steps = self._walk(length, draws) if method == "walk" else self._suffixes(length, draws, alpha, order)
         return [self.alphabet[number] for number in steps]
 

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.information import tables
 from chainrule.information.estimates.binning import joint
 from chainrule.information.estimates.pairwise import noisy_bounds
 from chainrule.information.units import scale
@@ -58,7 +59,12 @@ def layer_information(
     where = "layer_information"
     check_choice(where, "estimator", estimator, ESTIMATORS)
     factor = scale(unit, where)
-    rows = np.asarray(h, np.float64).reshape(len(h), -1)
+    values = np.asarray(h, np.float64)
+    if not values.size:
+        raise ArgumentError(
+            f"{where}(h): a row for each input is needed, not an array of shape {values.shape}"
+        )
+    rows = values.reshape(len(values) if values.ndim else 1, -1)
     given = _probabilities(where, targets, len(rows))
     if not np.isfinite(rows).all():
         raise ArgumentError(f"{where}(h): some activations are not finite")
@@ -138,12 +144,12 @@ def estimator_label(estimator: str, bins: int, noise: float) -> str:
 
 def _probabilities(where: str, targets: Any, count: int) -> Float[np.ndarray, "n classes"]:
     given = np.asarray(targets)
-    if len(given) != count:
-        raise ArgumentError(f"{where}: {count} rows of h and {len(given)} targets")
+    if not given.ndim or len(given) != count:
+        raise ArgumentError(f"{where}: {count} rows of h and {len(given) if given.ndim else 1} targets")
     if given.ndim == 1:
         known, numbers = np.unique(given, return_inverse=True)
         return (numbers.reshape(-1, 1) == np.arange(len(known))[None]).astype(np.float64)
-    return given.astype(np.float64)
+    return tables.rows(where, "targets", given)
 
 
 def _of_cells(
