@@ -151,6 +151,9 @@ def test_estimators_are_compared_with_the_truth_and_on_data_of_ones_own() -> Non
     found = experiments.run("mutual-information", correlations=(0.0, 0.9), **quick).numbers
     assert found["truth"] == pytest.approx([0.0, 0.830366 / np.log(2)], abs=1e-5)
     assert found["estimates"]["ksg"] == pytest.approx(found["truth"], abs=0.15)
+    even = experiments.run("mutual-information", correlations=(0.9,), **quick, edges="quantile", bins=8)
+    assert even.numbers["estimates"]["binning"] == pytest.approx(found["truth"][1:], abs=0.4)
+    assert even.numbers["estimates"]["binning"] != found["estimates"]["binning"][1:]
     moons = experiments.run("mutual-information", data="moons", load={"n": 400}, **quick)
     assert 0.8 < moons.numbers["estimates"]["ksg"] <= 1.05
     assert len(moons.numbers["columns"]) == 2

@@ -1,7 +1,7 @@
 """Estimators of mutual information side by side: on pairs whose information is known, or on a data set of yours."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Literal, final
 
 import numpy as np
 from pydantic import Field
@@ -41,7 +41,14 @@ class MutualInformationSettings(Settings):
     n: int = Field(2000, ge=20, le=1_000_000, description="pairs, at most")
     methods: tuple[str, ...] = Field(tuple(ESTIMATORS), min_length=1, description="which of them")
     steps: int = Field(1500, ge=1, le=1_000_000, description="of training of each critic, at most")
+    batch: int = Field(128, ge=2, le=100_000, description="of each critic; infonce is at most its logarithm")
+    critic: Literal["separable", "joint"] = Field(
+        "separable", description="critics: a product of two codes, or a network of both values"
+    )
     bins: int = Field(30, ge=2, le=10_000, description="binning: for each number")
+    edges: Literal["width", "quantile"] = Field(
+        "width", description="binning: bins of one width, or of one count of values"
+    )
     k: int = Field(3, ge=1, le=1000, description="ksg: neighbours")
     noise: float = Field(0.1, gt=0, description="noise: its standard deviation, in the units of the model")
     seed: int = Field(0, ge=0, description="pairs, divisions and weights")
@@ -66,8 +73,12 @@ def _panel(
     truth: float | None = None,
 ) -> MutualInformationPanel:
     options: dict[str, dict[str, Any]] = {
-        **{name: {"steps": settings.steps} for name in (*_NETWORKS, "label")},
-        "binning": {"bins": settings.bins},
+        **{
+            name: {"steps": settings.steps, "batch": settings.batch, "critic": settings.critic}
+            for name in _NETWORKS
+        },
+        "label": {"steps": settings.steps, "batch": settings.batch},
+        "binning": {"bins": settings.bins, "edges": settings.edges},
         "ksg": {"k": settings.k},
         "noise": {"noise": settings.noise},
     }
