@@ -91,7 +91,6 @@ def test_logarithms_are_searched_as_such_and_bad_arguments_are_refused() -> None
         tried.append(search.ask(jax.random.key(step))["rate"])
         search = search.tell({"rate": tried[-1]}, float("nan") if step == 1 else step)
     assert min(tried) < 1e-3 < max(tried)
-    assert search.values[1] == 0.0
     assert search.best[0]["rate"] == pytest.approx(tried[0])
     with pytest.raises(ArgumentError, match="0 < low < high"):
         SurrogateSearch({"rate": (0.0, 1.0)}, logarithmic=("rate",))
@@ -109,6 +108,17 @@ def test_logarithms_are_searched_as_such_and_bad_arguments_are_refused() -> None
     ]  # nothing is uncertain
     with pytest.raises(ArgumentError, match="strategy must be"):
         SurrogateSearch({"rate": (0.0, 1.0)}, "luck")
+
+
+def test_what_failed_is_the_worst_of_all_even_if_nothing_was_known_before() -> None:
+    search = SurrogateSearch({"x": (0.0, 1.0)}, begin=2).tell({"x": 0.2}, float("nan"))
+    with pytest.raises(ArgumentError, match=r"none of 1 values so far is finite(.|\n)*narrow the bounds"):
+        _ = search.best
+    assert search.tell({"x": 0.9}, float("inf")).ask(jax.random.key(0))
+    search = search.tell({"x": 0.8}, 5.0).tell({"x": 0.7}, 4.0)
+    assert search.best == ({"x": pytest.approx(0.7)}, 4.0)
+    posterior = search.posterior()
+    assert posterior.y[0] == posterior.y.max() == posterior.y[1]
 
 
 @pytest.mark.slow

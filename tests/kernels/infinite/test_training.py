@@ -147,6 +147,25 @@ def test_times_and_momentum_of_other_losses_are_checked() -> None:
         ({"t": np.inf}, "finite"),
         ({"t": 1.0, "momentum": 1.0}, "momentum"),
         ({"t": 1.0, "start": np.zeros(3)}, "outputs"),
+        ({"t": 1.0, "learning_rate": -1.0}, "learning_rate must be positive"),
+        ({"t": 1.0, "outputs": 0}, "outputs"),
     ):
         with pytest.raises(ArgumentError, match=message):
             train_by_loss(np.eye(3), squared, Y[:, None], settings.pop("t"), **settings)  # type: ignore[arg-type]
+
+
+def test_losses_that_are_no_number_or_compare_all_targets_with_all_outputs_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"\(3, 1\) with targets of shape \(3,\)(.|\n)*y\[:, None\]"):
+        train_by_loss(np.eye(3), squared, Y, 1.0)
+    with pytest.raises(ArgumentError, match=r"gives \(3, 1\) in place of one number"):
+        train_by_loss(np.eye(3), lambda f, y: (f - y) ** 2, Y[:, None], 1.0)
+    by_hand = train_by_loss(np.eye(3), lambda f, y: 0.5 * ((f[:, 0] - y) ** 2).sum(), Y, 1.0)
+    expected = train_by_loss(np.eye(3), squared, Y[:, None], 1.0)
+    np.testing.assert_array_equal(by_hand.slopes, expected.slopes)
+
+
+def test_a_direction_that_one_step_learns_whole_is_not_learnt_before_it() -> None:
+    point, target = [[0.0]], [3.0]
+    steps = [0, 1, 2, np.inf]
+    found = gradient_descent(RBF(1.0), RBF(1.0), point, target, steps, discrete=True)(point).mean
+    np.testing.assert_array_equal(found[:, 0], [0.0, 3.0, 3.0, 3.0])

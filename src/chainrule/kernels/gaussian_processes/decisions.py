@@ -96,6 +96,7 @@ class SurrogateSearch:
     points: tuple[tuple[float, ...], ...] = field(default=())
     """What was tried, as positions in the unit cube."""
     values: tuple[float, ...] = field(default=())
+    """What came of it; infinity where that was no finite number."""
 
     def __post_init__(self) -> None:
         check_choice("SurrogateSearch", "strategy", self.strategy, STRATEGIES)
@@ -129,12 +130,11 @@ class SurrogateSearch:
         return self._named(candidates[int(np.argmax(self._worth(candidates, for_path)))])
 
     def tell(self, point: Mapping[str, float], value: float) -> "SurrogateSearch":
-        """The search that knows the value of a point; a value that is not finite counts as the worst so far."""
+        """The search that knows the value of a point; one that is not finite counts as the worst of all."""
         if set(point) != set(self.bounds):
             raise ArgumentError(f"tell(point): {sorted(point)} are not the variables {sorted(self.bounds)}")
         number = float(value)
-        if not np.isfinite(number):
-            number = max(self.values, default=0.0)
+        number = number if np.isfinite(number) else np.inf
         return replace(self, points=(*self.points, self._position(point)), values=(*self.values, number))
 
     @property
@@ -145,11 +145,18 @@ class SurrogateSearch:
                 "SurrogateSearch.best: nothing was tried so far", remedy="tell it the value of a point"
             )
         least = int(np.argmin(self.values))
+        if np.isinf(self.values[least]):
+            raise ArgumentError(
+                f"SurrogateSearch.best: none of {len(self.values)} values so far is finite",
+                remedy="ask for further points, or narrow the bounds",
+            )
         return self._named(np.array(self.points[least])), self.values[least]
 
     def posterior(self) -> GaussianProcessPosterior:
         """What is known so far, of positions in the unit cube and of standardised values."""
         x, y = np.array(self.points), np.array(self.values)
+        known = np.isfinite(y)
+        y = np.where(known, y, y[known].max() if known.any() else 0.0)
         y = (y - y.mean()) / max(float(y.std()), 1e-12)
         scales = np.full(x.shape[1], 0.5)
         process = GaussianProcess(Constant(1.0) * Matern(2.5, scales), 1e-3)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
 from chainrule.kernels.positive import symmetric
@@ -68,9 +69,15 @@ def train_by_loss(
         raise ArgumentError(f"train_by_loss(t={t}): times are finite, at least 0 and in order")
     if not 0 <= momentum < 1:
         raise ArgumentError(f"train_by_loss(momentum={momentum}): momentum must lie in [0, 1)")
-    first = np.zeros((len(matrix), outputs)) if start is None else np.asarray(start, np.float64)
+    if not 0 < learning_rate < np.inf:
+        raise ArgumentError(
+            f"train_by_loss(learning_rate={learning_rate}): learning_rate must be positive and finite"
+        )
+    count = whole("train_by_loss", "outputs", outputs)
+    first = np.zeros((len(matrix), count)) if start is None else np.asarray(start, np.float64)
     if first.ndim != 2 or len(first) != len(matrix):
         raise ArgumentError(f"train_by_loss(start): shape {first.shape}; it needs ({len(matrix)}, outputs)")
+    _check_loss(loss, first, y)
     slopes, reached = _integrated(
         loss, matrix, first, y, np.atleast_1d(times), float(learning_rate), float(momentum), float(tolerance)
     )
@@ -81,6 +88,27 @@ def train_by_loss(
         )
     found = np.asarray(slopes)
     return GatheredSlopes(found if times.ndim else found[0], float(learning_rate))
+
+
+def _check_loss(loss: Loss, outputs: Float[np.ndarray, "points outputs"], y: Any) -> None:
+    """Raise unless the loss gives one number, and pairs each output with its own target."""
+    column = outputs.shape[1] == 1 and np.shape(y) == (len(outputs),) and len(outputs) > 1
+    try:
+        with jax.numpy_rank_promotion("raise" if column else "allow"):
+            found = jax.eval_shape(loss, outputs, y)
+    except ValueError as error:
+        if "rank_promotion" not in str(error):
+            raise
+        raise ArgumentError(
+            f"train_by_loss(y): the loss compares outputs of shape {outputs.shape} with targets of shape "
+            f"{np.shape(y)}, every one with all of the others",
+            remedy="give a column of targets: y[:, None]",
+        ) from None
+    if getattr(found, "shape", None) != ():
+        raise ArgumentError(
+            f"train_by_loss(loss): it gives {getattr(found, 'shape', type(found).__name__)} in place of one number",
+            remedy="sum it over points and outputs",
+        )
 
 
 @in_double

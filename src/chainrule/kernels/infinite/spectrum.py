@@ -38,7 +38,7 @@ class Descent(eqx.Module):
             # log1p and expm1 keep the digits of slow directions; a factor below zero alternates in sign.
             factor = 1 - self.rate * values
             steps = jnp.where(jnp.isinf(t), 0.0, t)
-            size = jnp.exp(steps * jnp.log(jnp.abs(factor)))
+            size = jnp.abs(factor) ** steps  # of a factor of zero, too, which is one before the first step
             grown = jnp.where(factor < 0, jnp.where(steps % 2 == 1, -size, size), size)
             slow = -jnp.expm1(steps * jnp.log1p(-jnp.minimum(self.rate * values, 0.5)))
             share = jnp.where(self.rate * values < 0.5, slow, 1 - grown)
@@ -64,8 +64,10 @@ def rounding(values: Array | np.ndarray) -> Array:
 def decomposed(theta: Any, *, rate: float, discrete: bool, warn: bool = True) -> Descent:
     """The decomposition of a tangent kernel matrix, in double precision; warns where targets are out of reach."""
     matrix = symmetric("gradient_descent", "ntk", theta)
-    if not rate > 0:
-        raise ArgumentError(f"gradient_descent(learning_rate={rate}): learning_rate must be positive")
+    if not 0 < rate < np.inf:
+        raise ArgumentError(
+            f"gradient_descent(learning_rate={rate}): learning_rate must be positive and finite"
+        )
     values, vectors = _eigen(matrix)
     limit = 2 / values[-1] if values[-1] > 0 else np.inf
     if discrete and rate >= limit:
