@@ -16,7 +16,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.harness import Case, Contestant, Local, Options, Prepared, Report, against, measure
+from benchmarks.harness import (
+    BenchmarkError,
+    Case,
+    Contestant,
+    Local,
+    Options,
+    Prepared,
+    Report,
+    against,
+    measure,
+)
 from benchmarks.workers.protocol import steady
 from chainrule.agents import games
 from chainrule.agents.games.base import Game
@@ -32,7 +42,11 @@ _READ = 4
 
 def run(options: Options) -> Report:
     """Measure both games."""
-    peers = [peer for peer in options.chosen(PEERS) if peer == "readable" or find_spec("mctx")]
+    peers = options.chosen(PEERS)
+    if find_spec("mctx") is None and {"mctx", "mctx-policy"} & set(peers):
+        raise BenchmarkError(
+            "mctx is not installed: pip install -r tests/oracles.txt, or measure without it: --peer readable"
+        )
     simulations, batch = (8, 8) if options.smoke else (SIMULATIONS, BATCH)
     cases: list[Case] = []
     versions: dict[str, str] = {}

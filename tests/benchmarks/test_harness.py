@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError, Case, Growth, Local, Prepared, Summary, Times
+from benchmarks.harness import BenchmarkError, Case, Growth, Local, Options, Prepared, Summary, Times
 from benchmarks.output import human, record, table
 from benchmarks.peer import Peer
 from benchmarks.quiet import Watch
+from benchmarks.suite import agents_search
 
 
 def times(name: str, *seconds: float) -> Times:
@@ -113,3 +114,9 @@ class TestOutput:
             "31 µs",
             "5 ns",
         ]
+
+
+def test_a_search_to_compare_with_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents_search, "find_spec", lambda name: None)
+    with pytest.raises(BenchmarkError, match=r"mctx is not installed: pip install -r tests/oracles.txt"):
+        agents_search.run(Options(rounds=5, peers=None, watch=Watch(0), smoke=True))
