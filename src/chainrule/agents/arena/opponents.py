@@ -63,8 +63,10 @@ class MinimaxOpponent(Opponent):
     def __check_init__(self) -> None:
         leaves = self.game.actions**self.depth
         if self.depth < 1 or leaves > _MOST_LEAVES:
+            deepest = max(d for d in range(1, 22) if d == 1 or self.game.actions**d <= _MOST_LEAVES)
             raise ArgumentError(
-                f"minimax(depth={self.depth}): needs depth >= 1 and at most {_MOST_LEAVES} positions, not {leaves}"
+                f"minimax(depth={self.depth}): needs depth >= 1 and at most {_MOST_LEAVES} positions, not {leaves}",
+                remedy=f"a depth of 1 to {deepest} serves {self.game.name}",
             )
 
     @property
