@@ -69,3 +69,5 @@ def test_what_cannot_be_is_said() -> None:
         counterfactuals(linear, np.array([10.0, 0, 0, 0]), ROWS, ways)
     with pytest.raises(ArgumentError, match="4 numbers above 0"):
         columns_of(ROWS, weights=[1.0])
+    with pytest.raises(ArgumentError, match=r"counterfactuals\(x\): .* not finite"):
+        counterfactuals(linear, np.full(4, np.nan), ROWS, ways)

@@ -8,7 +8,7 @@ from sklearn.inspection import partial_dependence as their_dependence
 from sklearn.inspection import permutation_importance as their_importance
 from sklearn.linear_model import LinearRegression
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, DataError
 from chainrule.explain.methods.functions import host_function
 from chainrule.explain.methods.global_importance.dependence import accumulated_effects, partial_dependence
 from chainrule.explain.methods.global_importance.permutation_importance import permutation_importance
@@ -102,5 +102,33 @@ def test_what_does_not_fit_is_refused() -> None:
         partial_dependence(linear, ROWS, 7)
     with pytest.raises(ArgumentError, match="all rows have the value 1"):
         accumulated_effects(linear, np.ones((5, 3), np.float32), 0)
-    with pytest.raises(ArgumentError, match=r"jax\.numpy"):
+    with pytest.raises(ArgumentError, match=r"sage: f gives an array of shape \(\)"):
         sage(host_function(np.sum), ROWS, ROWS, loss=lambda out, y: out, background=ROWS)
+
+
+def test_functions_that_jax_cannot_trace_are_called_on_the_host() -> None:
+    """As any `predict` of scikit-learn, which has not been marked beforehand."""
+    x = np.asarray(ROWS[:100], np.float64)
+    model = LinearRegression().fit(x, x @ SLOPES)
+    marked = host_function(model.predict)
+    for asked in (
+        lambda f: permutation_importance(f, x, x @ SLOPES, repeats=2).increases,
+        lambda f: partial_dependence(f, x, 1, points=4).curves,
+        lambda f: accumulated_effects(f, x, 1, bins=4).effects,
+        lambda f: sage(f, x, x @ SLOPES, loss=lambda out, y: (out[:, 0] - y) ** 2, background=x[:8]).values,
+    ):
+        np.testing.assert_array_equal(asked(model.predict), asked(marked))
+    shares = [
+        sage(f, x, x @ SLOPES, loss=lambda out, y: (out[:, 0] - y) ** 2, background=x[:8]).values
+        for f in (model.predict, linear)
+    ]
+    np.testing.assert_allclose(shares[0], shares[1], rtol=1e-3, atol=1e-3)
+
+
+def test_outputs_that_are_missing_or_not_finite_are_named() -> None:
+    with pytest.raises(ArgumentError, match=r"partial_dependence\(output=1\): f has 1 outputs"):
+        partial_dependence(linear, ROWS, 0, output=1)
+    with pytest.raises(ArgumentError, match="2 outputs for a row, y has shape"):
+        permutation_importance(lambda x: x[:, :2], ROWS, ROWS[:, 0])
+    with pytest.raises(DataError, match="accumulated_effects: f gives nan at row"):
+        accumulated_effects(lambda x: jnp.sqrt(x[:, 0]), ROWS, 0)

@@ -3,9 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, DataError
 from chainrule.explain.methods.rules.extraction import extract_rules
 from chainrule.explain.methods.rules.tree import grow
 
@@ -68,3 +69,13 @@ def test_values_are_judged_by_the_variance_they_explain() -> None:
 def test_too_few_rows_are_refused() -> None:
     with pytest.raises(ArgumentError, match="at least 10 rows"):
         extract_rules(lambda x: x, ROWS[:5])
+
+
+def test_a_forest_of_scikit_learn_is_called_on_the_host_and_wrong_outputs_are_named() -> None:
+    forest = RandomForestClassifier(5, random_state=0).fit(ROWS, ROWS[:, 0] > 0.3)
+    found = extract_rules(forest.predict_proba, ROWS, classes=["no", "yes"])
+    assert found.fidelity > 0.95
+    with pytest.raises(ArgumentError, match=r"extract_rules\(output=2\): f has 2 outputs"):
+        extract_rules(forest.predict_proba, ROWS, output=2)
+    with pytest.raises(DataError, match="extract_rules: f gives nan at row"):
+        extract_rules(lambda x: jnp.log(x[:, 0]), ROWS)

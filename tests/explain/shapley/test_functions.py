@@ -440,6 +440,11 @@ def test_a_value_that_is_not_finite_is_named_with_row_and_mask() -> None:
         shapley(unsafe, np.array([[1.0, 1.0]]), np.array([[-1.0, 1.0]]), names=["a", "b"])
 
 
+def test_truth_values_are_numbers() -> None:
+    found = shapley(lambda x: x[:, 0] + 2 * x[:, 1], np.array([True, True]), np.array([[False, True]]))
+    np.testing.assert_allclose(found.values, [1, 0], atol=1e-6)
+
+
 def test_inputs_outside_of_the_background_are_named() -> None:
     with pytest.warns(ChainruleWarning, match="outside of the range of the background in x2"):
         shapley(lambda x: x.sum(axis=1), [0.5, 9.0], [[0.0, 0.0], [1.0, 1.0]])

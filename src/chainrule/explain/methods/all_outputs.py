@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from chainrule.core.compiling import compiled
 from chainrule.core.types import Array
-from chainrule.explain.methods.functions import Function, HostFunction
+from chainrule.explain.methods.functions import Function, HostFunction, check_finite
 
 _BLOCK_BYTES = 16 << 20
 _LARGEST_BLOCK = 8192
@@ -36,6 +36,19 @@ def all_outputs(f: Function, x: np.ndarray) -> Float[np.ndarray, "rows outputs"]
     return np.concatenate(blocks)
 
 
+def finite_outputs(where: str, f: Function, x: np.ndarray) -> Float[np.ndarray, "rows outputs"]:
+    """Every output of `f` for every row; raises where one is not finite.
+
+    >>> finite_outputs("rules", lambda x: jnp.log(x).sum(axis=1), np.zeros((1, 2), np.float32))
+    Traceback (most recent call last):
+    chainrule.core.errors.DataError: rules: f gives -inf at row 0
+           f must be finite for the inputs, the background, and mixtures of both
+    """
+    out = all_outputs(f, x)
+    check_finite(where, out, lambda entry: f"row {entry // out.shape[1]}")
+    return out
+
+
 def _matrix(out: Any) -> np.ndarray:
     found = np.asarray(out, np.float64)
     return found[:, None] if found.ndim == 1 else found
@@ -46,4 +59,4 @@ def _called(f: Function, x: Array) -> Array:
     return f(x)
 
 
-__all__ = ["all_outputs"]
+__all__ = ["all_outputs", "finite_outputs"]

@@ -114,6 +114,12 @@ def counterfactuals(
             f"counterfactuals(x): {origin.size} columns, the data have {rows.shape[1:]}",
             remedy="give a row with the columns of the data",
         )
+    for name, given in (("x", origin), ("data", rows)):
+        if not np.isfinite(given).all():
+            raise ArgumentError(
+                f"counterfactuals({name}): there are numbers that are not finite",
+                remedy="leave such rows out, or fill them in",
+            )
     if decides(origin[None])[0]:
         raise ArgumentError(
             "counterfactuals(x): the decision is the wanted one already", remedy="ask for another decision"

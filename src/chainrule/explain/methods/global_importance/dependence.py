@@ -17,8 +17,8 @@ from jaxtyping import Float
 
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
-from chainrule.explain.methods.all_outputs import all_outputs
-from chainrule.explain.methods.functions import Function
+from chainrule.explain.methods.all_outputs import finite_outputs
+from chainrule.explain.methods.functions import Function, adapted, choose_output, count_outputs
 
 
 @final
@@ -74,7 +74,7 @@ def partial_dependence(
     values = np.asarray(grid, rows.dtype if rows.dtype.kind == "f" else np.float32)
     moved = np.repeat(flat[:, None, :], len(values), axis=1).astype(values.dtype)
     moved[:, :, column] = values[None]
-    out = all_outputs(f, moved.reshape(-1, *rows.shape[1:]))[:, output]
+    out = _asked("partial_dependence", f, moved.reshape(-1, *rows.shape[1:]), output)
     return PartialDependence(np.asarray(values, float), out.reshape(len(rows), len(values)))
 
 
@@ -99,13 +99,20 @@ def accumulated_effects(f: Function, x: Any, column: int, *, bins: int = 32, out
     for side in (0, 1):
         moved = flat.astype(np.float32 if rows.dtype.kind != "f" else rows.dtype).copy()
         moved[:, column] = edges[own + side]
-        ends.append(all_outputs(f, moved.reshape(rows.shape))[:, output])
+        ends.append(_asked("accumulated_effects", f, moved.reshape(rows.shape), output))
     counts = np.bincount(own, minlength=len(edges) - 1).astype(float)
     sums = np.bincount(own, ends[1] - ends[0], minlength=len(edges) - 1)
     steps = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
     effects = np.concatenate([[0.0], np.cumsum(steps)])
     middle = (effects[1:] + effects[:-1]) / 2
     return LocalEffects(edges, effects - float((middle * counts).sum() / counts.sum()), counts)
+
+
+def _asked(where: str, f: Function, rows: np.ndarray, output: int) -> Float[np.ndarray, " rows"]:
+    """One output of `f`, on the host where JAX cannot trace it, for every row."""
+    f = adapted(where, f, rows[:1])
+    position, _ = choose_output(where, output, count_outputs(where, f, rows))
+    return np.asarray(finite_outputs(where, f, rows)[:, position])
 
 
 def _flat(where: str, rows: np.ndarray, column: int) -> np.ndarray:

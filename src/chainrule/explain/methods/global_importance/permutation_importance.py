@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
-from chainrule.explain.methods.all_outputs import all_outputs
-from chainrule.explain.methods.functions import Function
+from chainrule.explain.methods.all_outputs import finite_outputs
+from chainrule.explain.methods.functions import Function, adapted
 
 Losses: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """From outputs (rows, outputs) and targets to a loss for each row."""
@@ -46,7 +46,13 @@ class PermutationImportance:
 
 def squared_error(out: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The squared distance of outputs and targets, summed over outputs."""
-    return np.square(out - np.asarray(y, float).reshape(out.shape)).sum(axis=1)
+    targets = np.asarray(y, float)
+    if targets.size != out.size:
+        raise ArgumentError(
+            f"squared error: the function gives {out.shape[1]} outputs for a row, y has shape {targets.shape}",
+            remedy="explain a function with one output for each target, or give another loss: loss=(out, y) -> losses",
+        )
+    return np.square(out - targets.reshape(out.shape)).sum(axis=1)
 
 
 def permutation_importance(
@@ -69,8 +75,8 @@ def permutation_importance(
     >>> bool(abs(found.mean[0] - 18) < 1), float(found.mean[1])  # twice the variance of 3 x, and nothing
     (True, 0.0)
     """
-    rows = np.asarray(x)
-    count = whole("permutation_importance", "repeats", repeats)
+    where, rows = "permutation_importance", np.asarray(x)
+    count = whole(where, "repeats", repeats)
     membership = np.arange(rows[0].size) if groups is None else np.asarray(groups).ravel()
     known = tuple(names) if names is not None else tuple(f"x{i}" for i in range(int(membership.max()) + 1))
     if len(rows) != len(y) or len(rows) < 2:
@@ -83,15 +89,16 @@ def permutation_importance(
             f"permutation_importance(groups): {membership.size} numbers for inputs of {rows[0].size} entries",
             remedy="number the group of every entry",
         )
+    f = adapted(where, f, rows[:1])
     draw = np.random.default_rng(seed)
     flat = rows.reshape(len(rows), -1)
-    before = float(loss(all_outputs(f, rows), np.asarray(y)).mean())
+    before = float(loss(finite_outputs(where, f, rows), np.asarray(y)).mean())
     increases = np.empty((count, len(known)))
     for repeat in range(count):
         order = draw.permutation(len(rows))  # one for all features: their increases can be compared
         for group in range(len(known)):
             mixed = np.where((membership == group)[None], flat[order], flat).reshape(rows.shape)
-            increases[repeat, group] = loss(all_outputs(f, mixed), np.asarray(y)).mean() - before
+            increases[repeat, group] = loss(finite_outputs(where, f, mixed), np.asarray(y)).mean() - before
     return PermutationImportance(known, increases, before)
 
 

@@ -17,9 +17,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from chainrule.core.compiling import compiled
-from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array
-from chainrule.explain.methods.functions import Function, HostFunction
+from chainrule.explain.methods.functions import Function, HostFunction, adapted, count_outputs
 from chainrule.explain.methods.shapley.exact import exact_values
 from chainrule.explain.methods.shapley.games import CoalitionGame
 from chainrule.explain.methods.shapley.kernel import kernel_values
@@ -63,9 +62,16 @@ def sage(
     """What each feature takes away from the mean loss of `f` over some rows.
 
     `loss(outputs, y)` gives a number for each row; outputs are averaged over at most `most` background rows first.
+
+    >>> rows = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
+    >>> def squares(out, y):
+    ...     return (out[:, 0] - y) ** 2
+    >>> found = sage(lambda x: 3 * x[:, 0], rows, 3 * rows[:, 0], loss=squares, background=rows)
+    >>> bool(found.values[0] > 5), float(found.values[1])
+    (True, 0.0)
     """
-    if isinstance(f, HostFunction):
-        raise ArgumentError("sage: f is a function of NumPy arrays", remedy="write f with jax.numpy")
+    f = adapted("sage", f, np.asarray(x)[:1])
+    count_outputs("sage", f, np.asarray(x))
     rows = jnp.asarray(x)
     chosen, weights = picked(np.asarray(background), most, seed)
     membership = np.arange(rows[0].size) if groups is None else np.asarray(groups).ravel()
@@ -74,8 +80,10 @@ def sage(
     owners = jnp.asarray(membership.reshape(rows.shape[1:]))
     given = (jnp.asarray(y), jnp.asarray(chosen, rows.dtype), jnp.asarray(weights, jnp.result_type(float)))
 
+    mean_loss = _host_loss if isinstance(f, HostFunction) else _loss
+
     def worth(masks: np.ndarray) -> np.ndarray:
-        return -np.asarray([_loss(f, loss, rows, *given, owners, jnp.asarray(mask)) for mask in masks])
+        return -np.asarray([mean_loss(f, loss, rows, *given, owners, jnp.asarray(mask)) for mask in masks])
 
     game = CoalitionGame(worth, known)
     few = count <= EXACT_UP_TO
@@ -105,6 +113,23 @@ def _loss(
     start = jnp.zeros((len(x), like.size // len(x)), like.dtype)
     out, _ = jax.lax.scan(one, start, (others, weights.astype(like.dtype)))
     return loss(out, y).mean()
+
+
+def _host_loss(
+    f: HostFunction,
+    loss: TracedLosses,
+    x: Array,
+    y: Array,
+    others: Array,
+    weights: Array,
+    owners: Array,
+    mask: Array,
+) -> Array:
+    """The same of a function of NumPy arrays, which is called once for each background row."""
+    present, rows = np.asarray(mask[owners])[None], np.asarray(x)
+    mixed = (f(np.where(present, rows, other[None])).reshape(len(rows), -1) for other in np.asarray(others))
+    out = sum(weight * one for weight, one in zip(np.asarray(weights), mixed, strict=True))
+    return loss(jnp.asarray(out), y).mean()
 
 
 __all__ = ["EXACT_UP_TO", "LossShares", "TracedLosses", "sage"]

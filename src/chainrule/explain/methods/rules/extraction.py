@@ -18,8 +18,8 @@ from jaxtyping import Float
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import number
-from chainrule.explain.methods.all_outputs import all_outputs
-from chainrule.explain.methods.functions import Function
+from chainrule.explain.methods.all_outputs import finite_outputs
+from chainrule.explain.methods.functions import Function, adapted, choose_output
 from chainrule.explain.methods.rules.tree import Threshold, TreeNode, grow
 
 LEAST_FIDELITY = 0.9
@@ -146,9 +146,11 @@ def _answers(
     """What the function says, as a tree takes it."""
     if not len(rows):
         return np.zeros((0, 1 if classes is None else len(classes)))
-    out = all_outputs(f, rows.astype(np.float32))
+    inputs = rows.astype(np.float32)
+    out = finite_outputs("extract_rules", adapted("extract_rules", f, inputs[:1]), inputs)
     if classes is None:
-        return out[:, output : output + 1]
+        position, _ = choose_output("extract_rules", output, out.shape[1])
+        return out[:, position : position + 1]
     if out.shape[1] == 1:
         out = np.concatenate([-out, out], axis=1)
     if out.shape[1] != len(classes):

@@ -66,7 +66,11 @@ def numbers(name: str, given: Any) -> np.ndarray:
         raise ArgumentError(
             f"shapley: {name} has shape {array.shape}, there is nothing in it", remedy="give at least one row"
         )
-    return array.astype(jnp.result_type(float)) if array.dtype == np.float64 else array
+    return (
+        array.astype(jnp.result_type(float))
+        if array.dtype.kind == "b" or array.dtype == np.float64
+        else array
+    )
 
 
 def check_finite_rows(name: str, rows: np.ndarray) -> None:
