@@ -43,6 +43,8 @@ def test_pairs_of_networks_find_what_single_ones_do_not() -> None:
     value, error = pair_divergence(X, Y, steps=100)
     assert value < 4 * error + 0.1
     assert pair_divergence(X, Y + 8, steps=100)[0] > 1.8
+    with pytest.raises(ArgumentError, match="1 and 1 examples, and half of them are held out"):
+        pair_divergence(X[:1], Y[:1])
 
 
 def test_the_table_has_a_convention_for_every_number() -> None:

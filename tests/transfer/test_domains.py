@@ -127,6 +127,11 @@ def test_half_a_batch_must_fit_the_smaller_domain(source: Data, target: Data) ->
         DomainPair(source, target).batches(33)
 
 
+def test_some_examples_of_the_target_stay_without_labels(source: Data, target: Data) -> None:
+    with pytest.raises(ArgumentError, match=r"few=1000\): .* has 48 training examples, all"):
+        DomainPair(source, target, target_labels="few", few=1000)
+
+
 def test_inputs_of_other_shapes_need_two_networks(source: Data) -> None:
     other = named(["upper", "lower"])
     with pytest.raises(

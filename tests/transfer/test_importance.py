@@ -113,6 +113,8 @@ def test_effective_size_clipping_and_bad_weights() -> None:
     for bad in ([-1.0, 2.0], [0.0, 0.0], [np.nan, 1.0]):
         with pytest.raises(ArgumentError, match="none negative"):
             normalised(bad)
+        with pytest.raises(ArgumentError, match="none negative"):
+            effective_size(bad)
 
 
 def test_weights_go_into_the_loss_of_a_model() -> None:

@@ -63,6 +63,21 @@ def test_neighbours_vote_by_cosine_as_in_scikit_learn(oracle: Any) -> None:
     assert found["means"].accuracy == pytest.approx(centres.score(test.x / spread, test.y))
 
 
+def test_features_without_validation_are_judged_and_those_that_do_not_fit_are_named() -> None:
+    train, test = cloud(60, 0), cloud(30, 1)
+    none = LabelledFeatures(np.zeros((0, 4), np.float32), np.zeros(0, int))
+    assert judge_features(train, none, test, methods=("ridge",))["ridge"].accuracy > 0.5
+    for parts, message in (
+        ((train, none, none), r"\(test\): there are no examples"),
+        ((train, none, LabelledFeatures(test.x[:, :3], test.y)), "3 features, train has 4"),
+        ((LabelledFeatures(train.x, train.y - 1), none, test), r"\(train\): class -1"),
+        ((LabelledFeatures(train.x, train.x[:, 0]), none, test), "type float32"),
+        ((LabelledFeatures(train.x * np.inf, train.y), none, test), "not finite"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            judge_features(*parts)
+
+
 def test_features_of_layers_are_what_enters_them(digits: Data) -> None:
     model: Any = cr.models.build("mlp", digits, width=8, depth=2, dropout=0.3)
     x = np.asarray(digits.test.x)[:5]

@@ -99,6 +99,8 @@ def test_shares_of_classes_are_told_from_answers_and_correct_them() -> None:
     before, after = ((one.argmax(axis=1) == truth).mean() for one in (q, found.corrected(q)))
     assert after > before + 0.01
     np.testing.assert_allclose(found.weights @ found.source, 1.0)
+    alone = label_shift(np.eye(2)[y], y, np.eye(2)[np.ones(50, int)])
+    np.testing.assert_array_equal(alone.corrected([[1.0, 0.0]]), [[0.0, 1.0]])
     source = from_arrays(random.normal(size=(40, 2)), np.array(["a", "b"])[np.arange(40) % 2])
     weighed = found.applied(source).train
     np.testing.assert_allclose(weighed.arrays["weight"], found.weights[np.asarray(source.train.y)], rtol=1e-6)

@@ -49,7 +49,9 @@ class LabelShift:
     def corrected(self, probabilities: Any) -> Float[np.ndarray, "rows classes"]:
         """Class probabilities of target examples, as they are where classes have the shares of the target."""
         p = _answers("corrected", "probabilities", probabilities, len(self.source)) * self.weights[None]
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        total = p.sum(axis=1, keepdims=True)
+        # An answer that allows only for classes the target is found to lack says nothing: shares alone are left.
+        return np.asarray(np.where(total > 0, p / np.where(total > 0, total, 1.0), self.target[None]))
 
     def applied(self, data: Data) -> Data:
         """The source with these weights on its training examples, by their classes."""

@@ -21,6 +21,7 @@ from jaxtyping import Float
 
 from chainrule.core import random
 from chainrule.core.checks import whole
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Scalar
 from chainrule.kernels.hypothesis_tests import two_sample_test
 from chainrule.kernels.mean_embedding import mmd
@@ -98,6 +99,11 @@ def pair_divergence(
     True
     """
     first, second = domain_rows("pair_divergence", source, target)
+    if min(len(first), len(second)) < 2:
+        raise ArgumentError(
+            f"pair_divergence: {len(first)} and {len(second)} examples, and half of them are held out",
+            remedy="give at least two of each domain; some hundred tell something",
+        )
     whole("pair_divergence", "width", width, least=0)
     whole("pair_divergence", "steps", steps)
     rng = np.random.default_rng(seed)

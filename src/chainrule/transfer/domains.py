@@ -137,6 +137,11 @@ class DomainPair:
             rows = some_of_each(labels["train"], whole("DomainPair", "few", few), seed)
             self.few = Rows({"x": np.asarray(target.train.batch(rows).x), "y": labels["train"][rows]})
             rest = np.setdiff1d(np.arange(len(target.train)), rows)
+            if not len(rest):
+                raise ArgumentError(
+                    f"DomainPair(few={few}): {target.name} has {len(rows)} training examples, all would be labelled",
+                    remedy="choose fewer of each class, or train on the target itself",
+                )
             labels["train"] = labels["train"][rest]
             target = replace(target, train=Subset(target.train, rest))
         self.target = withheld(target)

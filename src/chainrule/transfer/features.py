@@ -116,12 +116,11 @@ def judge_features(
     """
     for method in methods:
         check_choice("judge_features", "method", method, METHODS)
-    if k < 1 or not len(train.x):
-        raise ArgumentError(
-            f"judge_features(k={k}): at least one neighbour among {len(train.x)} examples is needed"
-        )
+    train, val, test = _checked(train, val, test)
+    if k < 1:
+        raise ArgumentError(f"judge_features(k={k}): at least one neighbour is needed")
     mean, spread = train.x.mean(axis=0), train.x.std(axis=0) + 1e-6
-    classes = int(max(part.y.max() for part in (train, val, test))) + 1
+    classes = int(np.concatenate([train.y, val.y, test.y]).max()) + 1
     even = [LabelledFeatures((part.x - mean) / spread, part.y) for part in (train, val, test)]
     found: dict[str, FeatureScore] = {}
     for method in methods:
@@ -135,6 +134,33 @@ def judge_features(
                 jnp.asarray(test.x), jnp.asarray(train.x), jnp.asarray(train.y), min(k, len(train.x)), classes
             )
             found[method] = _judged(np.asarray(votes).argmax(axis=1), test.y)
+    return found
+
+
+def _checked(*parts: LabelledFeatures) -> list[LabelledFeatures]:
+    """Parts as arrays; raises where they do not fit each other, or where there is nothing to learn from or to judge."""
+    found = []
+    for name, part in zip(("train", "val", "test"), parts, strict=True):
+        x, y = np.asarray(part[0]), np.asarray(part[1])
+        if x.ndim != 2 or y.shape != (len(x),) or (len(y) and y.dtype.kind not in "iu"):
+            raise ArgumentError(
+                f"judge_features({name}): features of shape {x.shape}, classes of shape {y.shape} and type {y.dtype}",
+                remedy="give LabelledFeatures: (rows, width) numbers, and a class number from 0 on for each row",
+            )
+        if not len(x) and name != "val":
+            raise ArgumentError(
+                f"judge_features({name}): there are no examples", remedy="give some of all classes"
+            )
+        if len(y) and y.min() < 0:
+            raise ArgumentError(f"judge_features({name}): class {y.min()}", remedy="number classes from 0 on")
+        if not np.isfinite(x).all():
+            raise ArgumentError(f"judge_features({name}): there are features that are not finite")
+        if found and x.shape[1] != found[0].x.shape[1]:
+            raise ArgumentError(
+                f"judge_features({name}): {x.shape[1]} features, train has {found[0].x.shape[1]}",
+                remedy="take all parts from the same layer",
+            )
+        found.append(LabelledFeatures(x, y if len(y) else np.zeros(0, np.int64)))
     return found
 
 

@@ -126,13 +126,7 @@ def normalised(weights: Any, clip: float = 100.0) -> Numbers:
     >>> normalised([1.0, 3.0]).tolist()
     [0.5, 1.5]
     """
-    values = np.asarray(weights, np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any() or not values.sum() > 0:
-        bad = values[~(values >= 0)][:1]
-        shown = f"; one is {bad[0]:g}" if bad.size else ""
-        raise ArgumentError(
-            f"weights: finite numbers, none negative and not all zero, one for each row{shown}"
-        )
+    values = _checked(weights)
     cut = np.minimum(values, np.percentile(values, clip))
     # Where nearly all weights are zero the percentile is, too: they are left as they are.
     cut = cut if cut.sum() > 0 else values
@@ -145,8 +139,19 @@ def effective_size(weights: Any) -> float:
     >>> effective_size([1.0, 1.0, 0.0])
     2.0
     """
-    values = np.asarray(weights, np.float64)
+    values = _checked(weights)
     return float(values.sum() ** 2 / np.square(values).sum())
+
+
+def _checked(weights: Any) -> Numbers:
+    values = np.asarray(weights, np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any() or not values.sum() > 0:
+        bad = values[~(values >= 0)][:1]
+        shown = f"; one is {bad[0]:g}" if bad.size else ""
+        raise ArgumentError(
+            f"weights: finite numbers, none negative and not all zero, one for each row{shown}"
+        )
+    return values
 
 
 def domain_rows(
