@@ -88,12 +88,13 @@ def _scores(run: AgentRun) -> str:
         found = run.score()
     except ChainruleError as error:
         return page.section("Scores", page.notice("There are no scores.", str(error)))
+    names = {**_NAMES, **algorithms.entry(run.config["model"]["name"]).numbers}
     each = " of each agent" if run.settings.seeds > 1 else ""
     what = "games" if run.of_game else "episodes"
     return page.section(
         f"On {run.settings.eval_episodes:,} {what}{each} that training never saw",
         page.numbers(
-            {_NAMES.get(name, name.replace("_", " ")): score_card(metric) for name, metric in found.items()}
+            {names.get(name, name.replace("_", " ")): score_card(metric) for name, metric in found.items()}
         ),
     )
 

@@ -1,13 +1,41 @@
 """Every algorithm's toy: trained, gone on with, scored, reported and examined by every probe that applies."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from chainrule.agents import AgentRun, algorithms, fit, resume
+from chainrule.agents import AgentRun, algorithms, envs, fit, resume
+from chainrule.agents.envs.spaces import Space
+from chainrule.core.errors import ChainruleError
 from chainrule.explain import agent_probes
 from chainrule.report import agents as report
+from tests.agents.worlds import OneStep
+
+ONE_AGENT = [name for name in algorithms.names() if not algorithms.entry(name).of_games]
+
+
+@pytest.mark.parametrize("name", ONE_AGENT)
+@pytest.mark.parametrize(
+    "actions",
+    [envs.Discrete(3), envs.MultiDiscrete((2, 3)), envs.Box(-1, 1, (2,)), envs.Box(-np.inf, np.inf, (1,))],
+    ids=["discrete", "several", "bounded", "unbounded"],
+)
+def test_an_algorithm_that_cannot_act_names_others_that_can(name: str, actions: Space) -> None:
+    world = OneStep(False, actions)
+
+    def built(name: str) -> None:
+        entry = algorithms.entry(name)
+        entry.build(algorithms.configure(name, **entry.toy), world, entry.toy_steps)
+
+    try:
+        built(name)
+    except ChainruleError as error:
+        others = re.findall(r"\w+", error.remedy.partition("use ")[2].partition(", which")[0])
+        assert set(others) & set(ONE_AGENT)
+        for other in set(others) & set(ONE_AGENT):
+            built(other)
 
 
 @pytest.mark.slow
@@ -29,6 +57,7 @@ def test_every_toy_goes_through_every_verb(name: str, tmp_path: Path) -> None:
     assert np.isfinite(opened.score(2)["return_mean"].value)
     page = report.write(opened).read_text()
     assert entry.name in page
+    assert all(words in page for words in entry.numbers.values())
     assert "There are no" not in page
     applied = agent_probes.applicable(opened)
     assert applied

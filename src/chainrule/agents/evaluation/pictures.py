@@ -54,6 +54,7 @@ def learning_curves(
     seconds: Points | None = None,
     lines: Mapping[str, float] | None = None,
     alarms: Sequence[Alarm] = (),
+    what: str = "return of an episode",
 ) -> list[Picture]:
     """Returns of runs that differ in nothing but their seed, over steps and, where they are known, over seconds.
 
@@ -64,11 +65,11 @@ def learning_curves(
             f"learning_curves(returns=...): shape {np.shape(returns)} must be (runs, {len(steps)})"
         )
     marks = [(float(alarm.step), alarm.name) for alarm in alarms]
-    found: list[Picture] = [_curves("returns", "Return", "steps", steps, returns, lines or {}, marks)]
+    found: list[Picture] = [_curves("returns", "Return", "steps", steps, returns, lines or {}, marks, what)]
     if seconds is not None and len(seconds) == len(steps):
         at = [(float(np.interp(step, steps, seconds)), name) for step, name in marks]
         found.append(
-            _curves("returns-seconds", "Return over time", "seconds", seconds, returns, lines or {}, at)
+            _curves("returns-seconds", "Return over time", "seconds", seconds, returns, lines or {}, at, what)
         )
     return found
 
@@ -81,6 +82,7 @@ def _curves(
     returns: np.ndarray,
     lines: Mapping[str, float],
     marks: Sequence[tuple[float, str]],
+    what: str,
 ) -> Lines:
     runs = len(returns)
     series: dict[str, tuple[np.ndarray, ...]] = {}
@@ -102,7 +104,7 @@ def _curves(
         name,
         title,
         label,
-        "return of an episode",
+        what,
         series,
         marks=marks,
         threads=threads,
@@ -110,7 +112,11 @@ def _curves(
     )
 
 
-def compared(curves: Mapping[str, tuple[Points, Curves]], lines: Mapping[str, float]) -> list[Lines]:
+def compared(
+    curves: Mapping[str, tuple[Points, Curves]],
+    lines: Mapping[str, float],
+    what: str = "return of an episode",
+) -> list[Lines]:
     """Trainings beside each other, each of several runs: returns on the way, and how runs are spread at the end."""
     series: dict[str, tuple[np.ndarray, ...]] = {}
     for name, (steps, returns) in curves.items():
@@ -123,9 +129,7 @@ def compared(curves: Mapping[str, tuple[Points, Curves]], lines: Mapping[str, fl
         f"; fewer than {FEWEST} runs have no band." if few else ", with 95 % bands."
     )
     return [
-        Lines(
-            "compared", "Returns compared", "steps", "return of an episode", series, footnote=Footnote(note)
-        ),
+        Lines("compared", "Returns compared", "steps", what, series, footnote=Footnote(note)),
         score_distribution({name: returns[:, -1] for name, (_, returns) in curves.items()}),
     ]
 

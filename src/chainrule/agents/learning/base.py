@@ -136,6 +136,8 @@ class AlgorithmEntry:
     """From a config to one without what only the beginning of a training needs: checkpoints hold what came of it."""
     of_games: bool = False
     """Whether it learns games of two players, and no environments."""
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    """What its own evaluation measures, in words by name, where that is not the return of episodes."""
     whole_numbers: bool = False
     """Whether it takes observations that are whole numbers as they are; others are given vectors."""
 

@@ -210,7 +210,7 @@ def count_actions(name: str, space: Any) -> int:
     if not isinstance(space, Discrete):
         raise ArgumentError(
             f"{name} values each of a finite set of actions; this environment's are {_described(space)}",
-            remedy="use sac or ppo" if isinstance(space, Box) else "use ppo",
+            remedy="use sac or ppo" if isinstance(space, Box) and space.bounded else "use ppo",
         )
     return space.n
 

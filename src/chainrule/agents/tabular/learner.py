@@ -213,9 +213,10 @@ class TabularLearner(Learner[TabularState]):
 
 def _count(space: Space, what: str, env: Environment[Any]) -> int:
     if not isinstance(space, Discrete):
+        others = "dqn or ppo, which learn" if isinstance(env.action_space, Discrete) else "ppo, which learns"
         raise CapabilityError(
             f"a table needs {what} that are whole numbers; those of {type(env).__name__} are a {type(space).__name__}",
-            remedy="use dqn or ppo, which learn functions of observations",
+            remedy=f"use {others} functions of observations",
         )
     return space.n
 

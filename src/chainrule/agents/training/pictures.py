@@ -33,6 +33,7 @@ def learning(run: AgentRun) -> list[Picture]:
             seconds=np.array([clock[step] for step in steps]) if set(steps) <= clock.keys() else None,
             lines=None if known is None else known.lines,
             alarms=run.alarms,
+            what=run.measure,
         )
     for name in [name for name in columns if name not in ("step", "split")]:
         x, y = history.curve(columns, name)

@@ -114,6 +114,12 @@ class AgentRun:
         """Whether the agents play a game against each other."""
         return isinstance(self.source, Game)
 
+    @property
+    def measure(self) -> str:
+        """What `return_mean` measures, in words."""
+        found = algorithms.entry(self.config["model"]["name"]).numbers.get("return_mean")
+        return "return of an episode" if found is None else found
+
     @functools.cached_property
     def learner(self) -> Learner[Any]:
         """The algorithm, set up for the environment."""

@@ -108,7 +108,9 @@ def _compared(
     return (
         f"An agent of {names[0]} ends with a higher return than one of {names[1]} with probability {better} "
         f"({len(mine)} and {len(theirs)} agents{few}).",
-        compared(dict(zip(names, curves, strict=True)), {} if known is None else known.lines),
+        compared(
+            dict(zip(names, curves, strict=True)), {} if known is None else known.lines, runs[0].measure
+        ),
         {
             "probability": better.value,
             "low": better.low if sure else None,

@@ -58,6 +58,10 @@ ENTRY = AlgorithmEntry(
     toy_env="tic-tac-toe",
     of_games=True,
     toy_steps=64,
+    numbers={
+        "return_mean": "won less lost, against a search without a network",
+        "return_random": "won less lost, against random moves",
+    },
     resolve=_resolved,
     begun=_begun,
 )

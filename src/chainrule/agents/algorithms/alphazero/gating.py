@@ -32,6 +32,8 @@ class Shares(NamedTuple):
     won: Scalar
     drawn: Scalar
     lost: Scalar
+    margin: Scalar
+    """Won less lost, by counting: two equal shares that are subtracted may leave a rounding."""
 
     @property
     def points(self) -> Scalar:
@@ -68,7 +70,7 @@ def shares(game: Game[Any], one: Opponent, other: Opponent, games: int, opening:
     half = -(-games // 2)
     rewards = play_games(game, one, other, half, opening, key)[0]
     mine = jnp.concatenate([rewards[:half, 0], rewards[half:, 1]])
-    return Shares((mine > 0).mean(), (mine == 0).mean(), (mine < 0).mean())
+    return Shares((mine > 0).mean(), (mine == 0).mean(), (mine < 0).mean(), jnp.sign(mine).mean())
 
 
 __all__ = ["GateState", "Shares", "begin_gate", "meet", "shares"]

@@ -124,8 +124,8 @@ class AlphaZero(Learner[AlphaZeroState], HasOwnEvaluation, HasGameNetwork):
         against_random = self.strength(state, RandomOpponent(self.game), count, key)
         against_search = self.strength(state, unguided, count, key)
         return {
-            "return_mean": against_search.won - against_search.lost,
-            "return_random": against_random.won - against_random.lost,
+            "return_mean": against_search.margin,
+            "return_random": against_random.margin,
         }
 
     def strength(self, state: AlphaZeroState, opponent: Opponent, games: int, key: Key) -> Shares:

@@ -212,6 +212,7 @@ def test_shares_of_a_match_are_balanced_between_colours() -> None:
     found = jax.jit(lambda key: shares(GAME, first, first, 6, 0, key))(jax.random.key(0))
     assert (float(found.won), float(found.drawn), float(found.lost)) == (0.5, 0.0, 0.5)
     assert float(found.points) == 0.5
+    assert float(found.margin) == 0
 
 
 def test_a_candidate_takes_the_place_of_the_best_by_winning_enough(

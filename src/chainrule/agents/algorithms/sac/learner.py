@@ -18,7 +18,7 @@ import optax
 from chainrule.agents.algorithms.sac.config import SACConfig, check
 from chainrule.agents.algorithms.sac.networks import ActionCritic, Actor, SACPolicy
 from chainrule.agents.envs.base import Environment
-from chainrule.agents.envs.spaces import Box
+from chainrule.agents.envs.spaces import Box, Discrete
 from chainrule.agents.learning.base import Learner
 from chainrule.agents.learning.gathering import (
     EpisodeTotals,
@@ -135,7 +135,7 @@ class SAC(Learner[SACState]):
         if not isinstance(space, Box):
             raise ArgumentError(
                 f"sac draws continuous actions; this environment's are {type(space).__name__}",
-                remedy="use dqn, pqn or ppo",
+                remedy="use dqn, pqn or ppo" if isinstance(space, Discrete) else "use ppo",
             )
         if not space.bounded:
             raise ArgumentError("sac needs actions between finite bounds", remedy="use ppo")
