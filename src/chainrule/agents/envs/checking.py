@@ -15,6 +15,21 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.core.types import Array, Key
 
+_BEGINNINGS = 100
+"""Episodes that are begun to look at what `reset` returns."""
+_BROKEN = {
+    "impure": (
+        "the same arguments lead to two different results",
+        "draw random numbers from the key, with jax.random, and keep what changes in the state",
+    ),
+    "not_finite": (
+        "there is a value that is not a finite number",
+        "look for divisions by 0 and roots of negative numbers in step",
+    ),
+    "outside": ("the observation lies outside its space", "widen the space, or clip the observation"),
+}
+"""Rules that values can break: what is said of it, and what helps."""
+
 
 @final
 @dataclass(frozen=True)
@@ -68,6 +83,7 @@ def check_env(env: Environment[Any], steps: int = 1000, seed: int = 0) -> Enviro
     """
     whole("check_env", "steps", steps)
     _check_shapes(env)
+    _check_beginnings(env, jax.random.key(seed))
     seen = jax.device_get(_random_steps(env, jax.random.key(seed), steps))
     _check_steps(seen)
     notes = []
@@ -195,7 +211,7 @@ def _random_steps(env: Environment[Any], key: Key, steps: int) -> _Seen:
         seen = _Seen(
             after.observation,
             ~env.observation_space.contains(after.observation),
-            ~(_finite((after.observation, after.reward, after.state)) & jnp.isfinite(after.reward)),
+            ~(_finite(after.state) & _real(after.observation) & _real(after.reward)),
             after.reward,
             ~_equal(after, again),
             after.terminated,
@@ -207,6 +223,44 @@ def _random_steps(env: Environment[Any], key: Key, steps: int) -> _Seen:
     begin_key, walk_key = jax.random.split(key)
     state, _ = env.reset(begin_key)
     return jax.lax.scan(one, state, jax.random.split(walk_key, steps))[1]
+
+
+def _check_beginnings(env: Environment[Any], key: Key) -> None:
+    """Raise with the first of many beginnings that breaks a rule."""
+    begun, again = (_beginnings(env, key) for _ in range(2))
+    seen = np.asarray(begun[1])
+    broken = np.stack(jax.device_get(_judged(env, begun, again)))
+    if broken.any():
+        at = int(broken.any(0).argmax())
+        what, remedy = list(_BROKEN.values())[int(broken[:, at].argmax())]
+        raise ArgumentError(
+            f"reset: {what} (observation {_short(seen[at])})", remedy=remedy.replace("step", "reset")
+        )
+
+
+def _beginnings(env: Environment[Any], key: Key) -> Any:
+    """States and observations, traced anew: what is drawn without the key, or counted, differs from call to call."""
+    return eqx.filter_jit(
+        lambda env, key: jax.lax.map(lambda one: env.reset(one), jax.random.split(key, _BEGINNINGS))
+    )(env, key)
+
+
+@eqx.filter_jit
+def _judged(env: Environment[Any], begun: Any, again: Any) -> tuple[Array, ...]:
+    """What is wrong with beginnings, in the order of `_BROKEN`."""
+
+    def one(first: Any, second: Any) -> tuple[Array, Array, Array]:
+        state, seen = first
+        finite = _finite(state) & _real(seen)
+        return ~_equal(first, second), ~finite, ~env.observation_space.contains(seen)
+
+    found: tuple[Array, ...] = jax.vmap(one)(begun, again)
+    return found
+
+
+def _real(numbers: Array) -> Array:
+    """Whether all are finite: what networks are given and learn from."""
+    return jnp.isfinite(numbers).all()
 
 
 def _finite(tree: Any) -> Array:
@@ -226,25 +280,19 @@ def _equal(first: Any, second: Any) -> Array:
 
 def _check_steps(seen: _Seen) -> None:
     """Raise with the first step that breaks a rule."""
-    broken = {
-        "impure": "the same state, action and key lead to two different results",
-        "not_finite": "there is a value that is not a finite number",
-        "outside": "the observation lies outside its space",
-    }
-    remedies = {
-        "impure": "draw random numbers from the key, with jax.random, and keep what changes in the state",
-        "not_finite": "look for divisions by 0 and roots of negative numbers in step",
-        "outside": "widen the space, or clip the observation",
-    }
-    first = {name: int(getattr(seen, name).argmax()) for name in broken if getattr(seen, name).any()}
+    first = {name: int(getattr(seen, name).argmax()) for name in _BROKEN if getattr(seen, name).any()}
     if not first:
         return
     name = min(first, key=lambda name: first[name])
-    shown = np.array2string(np.asarray(seen.observation[first[name]]), precision=4, threshold=12)
+    at, (what, remedy) = first[name], _BROKEN[name]
     raise ArgumentError(
-        f"step {first[name] + 1:,}: {broken[name]} (observation {shown}, reward {seen.reward[first[name]]:g})",
-        remedy=remedies[name],
+        f"step {at + 1:,}: {what} (observation {_short(seen.observation[at])}, reward {seen.reward[at]:g})",
+        remedy=remedy,
     )
+
+
+def _short(observation: Any) -> str:
+    return np.array2string(np.asarray(observation), precision=4, threshold=12)
 
 
 __all__ = ["EnvironmentCheck", "check_env", "never_ends", "traced"]
