@@ -64,7 +64,7 @@ def overlap_bars(found: MaskAgreement, classes: Sequence[str]) -> Bars:
         *("iou", "How far each class is found", "", "share"),
         [classes[k] for k in there.tolist()],
         {
-            "intersection over union": found.iou[there],
+            "overlap (IoU)": found.iou[there],
             "edges (F)": np.nan_to_num(found.boundary_f[there]),
         },
         caption=f"Mean intersection over union {mean}.{without}",
