@@ -1,5 +1,6 @@
 """Learned critics beside the best ones, f'(p/q), for every f-divergence between two normals whose values are known."""
 
+import re
 from typing import Any, final
 
 import jax
@@ -11,6 +12,7 @@ from chainrule.core.pictures import Lines, Table
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.information import DivergenceEstimate, divergence_estimate
 from chainrule.probability import Normal
+from chainrule.probability.divergences.named import named
 from chainrule.probability.divergences.points import integral
 
 
@@ -24,7 +26,7 @@ class CriticsSettings(Settings):
             *("full squared Hellinger", "2 JSD", "GAN", "total variation"),
         ),
         min_length=1,
-        description="which: any of the table, divergences='KL,2 JSD'",
+        description="which: any of the table, divergences='KL,2 JSD', by short names (kl,2-jsd), or formulas of u",
     )
     mean: float = Field(1.0, ge=-100, le=100, description="of the second normal; the first has 0")
     deviation: float = Field(2.0, gt=0, le=100, description="of the second normal; the first has 1")
@@ -41,7 +43,9 @@ def run(settings: CriticsSettings, listener: Listener) -> Outcome:
     x, y = np.asarray(p.sample(one, settings.n)), np.asarray(q.sample(two, settings.n))
     found: dict[str, tuple[DivergenceEstimate, float]] = {}
     for name in settings.divergences:
-        estimate = divergence_estimate(x, y, name, steps=settings.steps, width=settings.width, key=fits)
+        estimate = divergence_estimate(
+            x, y, named(name), steps=settings.steps, width=settings.width, key=fits
+        )
         exact = float(integral("critics", estimate.divergence.term, p, q, None, settings.n))
         listener(f"{name}: at least {estimate.value:.4g} ± {estimate.error:.2g}, exactly {exact:.4g}")
         found[name] = (estimate, exact)
@@ -116,7 +120,7 @@ def _picture(one: DivergenceEstimate, grid: np.ndarray, p: Normal, q: Normal) ->
     }
     remark = f" {one.divergence.remark}" if one.divergence.remark else ""
     return Lines(
-        f"critics-{one.divergence.name.lower().replace(' ', '-')}",
+        f"critics-{'-'.join(re.findall('[a-z0-9]+', one.divergence.name.lower()))}",
         f"{one.divergence.name}: f(u) = {one.divergence.formula}",
         "x",
         "critic",

@@ -12,6 +12,7 @@ from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.explain.methods.divergence_bounds import beside_floor
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.probability.divergences.named import SHORT_NAMES
 
 
 @final
@@ -22,7 +23,8 @@ class DivergenceBoundSettings(Settings):
     against: str = Field("pinwheel", description="name or path of the second data")
     load: dict[str, Any] = Field(default_factory=dict, description="options of both, e.g. load.n=2000")
     divergence: str = Field(
-        "2 JSD", description="any of the table: KL, 'reverse KL', 'total variation', GAN ..."
+        "2-jsd",
+        description=f"{', '.join(SHORT_NAMES)}, or a convex formula of the ratio u = p/q such as (u-1)^2/(u+1)",
     )
     n: int = Field(20_000, ge=40, le=1_000_000, description="points of each, at most")
     steps: int = Field(1500, ge=1, le=1_000_000, description="of training, at most")

@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Key
 from chainrule.information import DivergenceEstimate, divergence_estimate
+from chainrule.probability.divergences.named import named
 
 _BINS = 40
 
@@ -110,9 +111,10 @@ def beside_floor(
     **options: Any,
 ) -> BesideFloor:
     """The bound of D(law of x, law of y), and that between x and `others`, more points of the law of x."""
+    chosen = named(divergence)
     return BesideFloor(
-        divergence_estimate(x, y, divergence, key=key, **options),
-        divergence_estimate(x, others, divergence, key=key, **options),
+        divergence_estimate(x, y, chosen, key=key, **options),
+        divergence_estimate(x, others, chosen, key=key, **options),
         names,
         of_floor,
     )

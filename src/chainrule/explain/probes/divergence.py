@@ -14,6 +14,7 @@ from chainrule.data.schema import Schema
 from chainrule.explain.methods.divergence_bounds import beside_floor
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanSample
+from chainrule.probability.divergences.named import SHORT_NAMES
 from chainrule.train import Run
 from chainrule.train.generation.drawing import as_rows, can_be_judged, draw
 from chainrule.train.generation.real_examples import real_examples
@@ -28,7 +29,8 @@ class DivergenceSettings(Settings):
     """The divergence, the samples and the critic."""
 
     divergence: str = Field(
-        "2 JSD", description="any of the table: KL, 'reverse KL', 'total variation', GAN ..."
+        "2-jsd",
+        description=f"{', '.join(SHORT_NAMES)}, or a convex formula of the ratio u = p/q such as (u-1)^2/(u+1)",
     )
     n: int | None = Field(
         None, ge=20, description="samples; none: as many as there are training examples, 2000 at most"
@@ -46,7 +48,7 @@ def examine(run: Run, data: Data, settings: DivergenceSettings) -> Outcome:
     if most < 20:
         raise ArgumentError(
             f"probe divergence: {most} held-out examples are too few to fit a critic on one half and score the other",
-            remedy="train on more data, or hold more out: data.split=0.8,0.1,0.1",
+            remedy="train on more data, or hold more out: data.split=0.6,0.2,0.2",
         )
     # Samples cost nothing: as many as there are real ones to make the floor of.
     n = min(settings.n or 2000, len(known.train))

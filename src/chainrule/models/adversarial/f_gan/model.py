@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 from pydantic import Field
 
-from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.adversarial.adversarial_model import AdversarialModel
@@ -26,20 +25,9 @@ from chainrule.models.adversarial.building import (
 )
 from chainrule.models.adversarial.games import AdversarialGame, Scores
 from chainrule.models.adversarial.networks import Discriminator, Generator
-from chainrule.probability.divergences import FDivergence, f_divergences, register
+from chainrule.probability.divergences import FDivergence
+from chainrule.probability.divergences.named import SHORT_NAMES, named
 
-_NAMES = {
-    "kl": "KL",
-    "reverse-kl": "reverse KL",
-    "pearson": "Pearson chi-square",
-    "neyman": "Neyman chi-square",
-    "hellinger": "full squared Hellinger",
-    "jeffreys": "Jeffreys",
-    "2-jsd": "2 JSD",
-    "gan": "GAN",
-    "total-variation": "total variation",
-}
-"""Names of settings for rows of the table of f-divergences."""
 BOUNDED = ("2-jsd", "gan", "total-variation")
 """Those whose conjugate grows no faster than a network's output."""
 _FAR = 40.0
@@ -53,35 +41,13 @@ class FGANConfig(NetworksConfig):
 
     divergence: str = Field(
         "2-jsd",
-        description=f"f-divergence of data p from generated q that the critic bounds: {', '.join(_NAMES)}; or one of "
-        "your own, by a convex formula f(u) of the ratio u = p/q with f(1) = 0, such as (u-1)^2/(u+1), or by the name "
-        "it was registered under",
+        description=f"f-divergence of data p from generated q that the critic bounds: {', '.join(SHORT_NAMES)}; or one "
+        "of your own, by a convex formula f(u) of the ratio u = p/q with f(1) = 0, such as (u-1)^2/(u+1), or by the "
+        "name it was registered under",
     )
     saturating: bool = Field(
         False, description="the generator minimises the bound itself; its gradient may fade"
     )
-
-
-def f_divergence(name: str) -> FDivergence:
-    """The f-divergence of a setting: a row of the table, one that was registered, or one by its formula.
-
-    A formula is read, never run, and checked: it has to be convex, with f(1) = 0. It becomes a row of the table
-    `f_divergences` whose name is the formula.
-
-    >>> f_divergence("2-jsd").name, f_divergence("(u-1)^2/(u+1)").threshold
-    ('2 JSD', 0.0)
-    """
-    row = _NAMES.get(name, name)
-    if row in f_divergences:
-        return f_divergences[row]
-    if "u" not in name or not any(sign in name for sign in "()+-*/^"):
-        raise ArgumentError(
-            f"divergence={name}: no such f-divergence{suggest(name, [*_NAMES, *f_divergences])}",
-            remedy=f"use one of {', '.join(_NAMES)}, or a formula of the ratio u: divergence='(u-1)^2/(u+1)'\n"
-            "one that was registered has to be registered in every program that opens the run; a formula need not",
-        )
-    with jax.ensure_compile_time_eval():  # models are also outlined while a program is traced
-        return register(name, name)
 
 
 def f_game(divergence: FDivergence, saturating: bool) -> AdversarialGame:
@@ -104,10 +70,16 @@ def f_game(divergence: FDivergence, saturating: bool) -> AdversarialGame:
         f"lower bound of the f-divergence with f(u) = {divergence.formula}",
         lambda real, fake, target: -divergence.bound_of_outputs(real, fake),
         generator,
-        log_ratio,
+        log_ratio if _tells_ratios(divergence) else None,
         threshold=_undecided(divergence),
         reference="Nowozin, Cseke and Tomioka, f-GAN, NeurIPS 2016",
     )
+
+
+def _tells_ratios(divergence: FDivergence) -> bool:
+    """Whether the best critic knows p/q; that of the total variation knows only which of both is larger."""
+    slopes = jax.vmap(jax.grad(divergence.conjugate))(divergence.activation(jnp.array([-1.0, 1.0])))
+    return bool(slopes[0] < slopes[1])
 
 
 def _undecided(divergence: FDivergence) -> float:
@@ -127,7 +99,7 @@ def _undecided(divergence: FDivergence) -> float:
 def game_of(divergence: str, saturating: bool) -> AdversarialGame:
     """The game of a setting."""
     with jax.ensure_compile_time_eval():
-        return f_game(f_divergence(divergence), saturating)
+        return f_game(named(divergence), saturating)
 
 
 @final
@@ -141,7 +113,7 @@ class FGAN(AdversarialModel):
 
     def __init__(self, config: FGANConfig, schema: Schema, key: Key) -> None:
         check_conditions(config, schema)
-        f_divergence(config.divergence)
+        named(config.divergence)
         self.config, self.schema = config, schema
         one, two = jax.random.split(key)
         self.generator = make_generator(config, schema, one)
@@ -162,4 +134,4 @@ class FGAN(AdversarialModel):
         )
 
 
-__all__ = ["BOUNDED", "FGAN", "FGANConfig", "f_divergence", "f_game", "game_of"]
+__all__ = ["BOUNDED", "FGAN", "FGANConfig", "f_game", "game_of"]

@@ -9,9 +9,10 @@ import pytest
 
 import chainrule as cr
 from chainrule.core.errors import ArgumentError, DivergedError
-from chainrule.models.adversarial.f_gan.model import _NAMES, BOUNDED, f_divergence, game_of
+from chainrule.models.adversarial.f_gan.model import BOUNDED, game_of
 from chainrule.models.adversarial.games import games
 from chainrule.probability.divergences import f_divergences, register
+from chainrule.probability.divergences.named import SHORT_NAMES, named
 from chainrule.train import fit
 
 P, Q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
@@ -32,9 +33,9 @@ VALUES = {
 OWN = "(u-1)^2/(u+1)"
 
 
-@pytest.mark.parametrize("name", [*_NAMES, OWN])
+@pytest.mark.parametrize("name", [*SHORT_NAMES, OWN])
 def test_a_critic_that_raises_the_bound_finds_divergence_and_ratio(name: str) -> None:
-    game, divergence = game_of(name, False), f_divergence(name)
+    game, divergence = game_of(name, False), named(name)
     p, q = jnp.asarray(P, jnp.float32), jnp.asarray(Q, jnp.float32)
 
     def bound(v: jax.Array) -> jax.Array:
@@ -52,6 +53,8 @@ def test_a_critic_that_raises_the_bound_finds_divergence_and_ratio(name: str) ->
     if name != "total-variation":  # whose best critic is the sign of p - q, and says no more
         assert game.log_ratio is not None
         np.testing.assert_allclose(game.log_ratio(v, 1.0), np.log(P / Q), atol=5e-3)
+    else:
+        assert game.log_ratio is None
     assert game.threshold is not None
     found = float(divergence.activation(jnp.asarray(game.threshold)))
     assert found == pytest.approx(divergence.threshold, abs=1e-6)
