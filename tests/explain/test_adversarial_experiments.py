@@ -11,6 +11,7 @@ import pytest
 
 from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError, DataError
+from chainrule.data.schema import Schema
 from chainrule.explain import experiments, probes
 from chainrule.explain.experiments.generator_gradients import ShiftingGenerator, measured
 from chainrule.explain.methods.adversarial_pair import (
@@ -21,6 +22,7 @@ from chainrule.explain.methods.adversarial_pair import (
     play,
 )
 from chainrule.explain.methods.frozen_generator import FrozenGame, look, squared_jacobian
+from chainrule.explain.probes.noise_space import NoiseSpaceSettings, noise_counts
 from chainrule.probability.divergences import game
 from chainrule.train import Run, fit
 
@@ -126,7 +128,9 @@ def test_critics_stand_beside_the_best_ones_and_shifted_ones_say_so() -> None:
     )
     assert any("2 JSD - 2 log 2" in sentence for sentence in outcome.findings)
     assert "2 JSD - 2 log 2" in outcome.pictures[0].caption
-    with pytest.raises(ArgumentError, match="unknown f-divergence 'jsd'"):
+    own = experiments.run("critics", divergences=("(u-1)^2/(u+1)",), n=100, steps=5, width=4)
+    assert own.pictures[0].name == "critics-u-1-2-u-1", "a name of a file"
+    with pytest.raises(ArgumentError, match="divergence=jsd: no such f-divergence"):
         experiments.run("critics", divergences=("jsd",))
 
 
@@ -159,11 +163,13 @@ def test_samples_of_a_run_are_compared_with_held_out_examples(tmp_path) -> None:
     moons = data.load("moons", n=600)
     model = models.build("diffusion", moons, width=8, depth=1)
     run = fit(model, moons, run=tmp_path / "run", steps=5, batch=16)
-    outcome = probes.examine("divergence", run, divergence="total variation", steps=100, width=16)
+    outcome = probes.examine("divergence", run, divergence="total-variation", steps=100, width=16)
     assert outcome.numbers["divergence"] == "total variation"
     assert "between held-out and training examples" in outcome.findings[0]
     assert outcome.numbers["floor"] <= outcome.numbers["bound"] + 3 * outcome.numbers["error"] + 0.2
     assert report.draw(outcome.pictures[0]).startswith("<svg")
+    own = probes.examine("divergence", run, divergence="(u-1)^2/(u+1)", steps=10, width=4)
+    assert own.numbers["divergence"] == "(u-1)^2/(u+1)"
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +234,13 @@ def test_tensors_of_both_players_are_told_apart_by_name(ring: Run) -> None:
 def test_the_test_by_kernels_sees_samples_between_narrow_modes(ring: Run) -> None:
     outcome = probes.examine("generation", ring, permutations=50)
     assert outcome.numbers["kernel_test_p_value"] < 0.05
+
+
+def test_inversion_takes_as_many_examples_and_starts_as_their_size_allows(ring: Run) -> None:
+    digits, photos = (Schema("image", shape, levels=256) for shape in ((8, 8, 1), (64, 64, 3)))
+    usual = NoiseSpaceSettings()
+    assert [noise_counts(usual, one) for one in (ring.schema, digits, photos)] == [(64, 16), (64, 16), (8, 4)]
+    assert noise_counts(NoiseSpaceSettings(n=100, starts=1), photos) == (100, 1)
+    outcome = probes.examine("noise-space", ring, n=3, starts=2, steps=2)
+    assert outcome.table is not None
+    assert "the best of 2 starts" in outcome.table.caption

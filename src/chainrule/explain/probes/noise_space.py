@@ -31,14 +31,31 @@ _AXES = 6
 _REACH = 2.5
 """Deviations that a walk along one entry goes each way."""
 _SHOWN = 8
+_MOST, _LEAST = 64, 8
+"""Examples of each kind whose noise is looked for, unless told."""
+_ENTRIES = 2**14
+"""Of the images among them, about."""
+_STARTS = 16
+_SMALL = 2**6
+"""Entries of images from which a descent is dear."""
 
 
 @final
 class NoiseSpaceSettings(Settings):
     """How many examples are looked for, and for how long."""
 
-    n: int = Field(64, ge=1, le=10_000, description="examples of each kind whose noise is looked for")
-    starts: int = Field(16, ge=1, le=64, description="draws of noise that the descent begins at")
+    n: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="examples of each kind whose noise is looked for; none: 64, and of images fewer, 8 of large ones",
+    )
+    starts: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="draws of noise that the descent begins at; none: 16, and 4 for images larger than digits",
+    )
     steps: int = Field(300, ge=1, le=100_000, description="steps of each descent")
     rate: float = Field(0.1, gt=0, le=10, description="first step of the descent")
     seed: int = Field(0, ge=0, description="of the starts, and of the noise that is shown")
@@ -49,8 +66,12 @@ def examine(run: Run, data: Data, settings: NoiseSpaceSettings) -> Outcome:
     model: Any = run.model  # a generator, see `_applies`
     key = random.key(settings.seed, "noise space")
     part, said = data.held_out()
+    n, starts = noise_counts(settings, data.schema)
     sets = {"generated": None, "training": data.train, "held out": part}
-    found = {name: _inverted(model, split, settings, random.named(key, name)) for name, split in sets.items()}
+    found = {
+        name: _inverted(model, split, settings, (n, starts), random.named(key, name))
+        for name, split in sets.items()
+    }
     typical = float(np.asarray(data.train.batch(np.arange(min(1000, len(data.train)))).x, np.float64).std())
     rows: list[list[str | float | int]] = []
     for name, (_, inverted) in found.items():
@@ -78,11 +99,19 @@ def examine(run: Run, data: Data, settings: NoiseSpaceSettings) -> Outcome:
         "How near a generator comes to examples",
         ["examples", "residual", "90th percentile", "of all starts", "length of the noise"],
         rows,
-        caption=f"Root mean squared difference in units of the model, the best of {settings.starts} starts. Noise as "
+        caption=f"Root mean squared difference in units of the model, the best of {starts} starts. Noise as "
         f"it is drawn has a length of {expected:.3g}.",
     )
     pictures = [_residuals(found), *_walks(model, data.schema, key), *_pairs(data.schema, found)]
     return Outcome([*findings, *said], pictures, table, {"residual": means, "deviation of the data": typical})
+
+
+def noise_counts(settings: NoiseSpaceSettings, schema: Schema) -> tuple[int, int]:
+    """How many examples and starts: where the settings leave that open, as many as do not take long."""
+    spatial = kinds.of(schema).spatial
+    n = min(_MOST, max(_LEAST, _ENTRIES // schema.dimensions)) if spatial else _MOST
+    starts = _STARTS // 4 if spatial and schema.dimensions > _SMALL else _STARTS
+    return settings.n or n, settings.starts or starts
 
 
 def _by_heart(means: dict[str, float]) -> str:
@@ -97,19 +126,20 @@ def _by_heart(means: dict[str, float]) -> str:
 
 
 def _inverted(
-    model: Any, split: Split | None, settings: NoiseSpaceSettings, key: jax.Array
+    model: Any, split: Split | None, settings: NoiseSpaceSettings, counts: tuple[int, int], key: jax.Array
 ) -> tuple[np.ndarray, Inverted]:
     """Examples of a split, or of the generator itself, and what was found for them."""
+    n, many = counts
     if split is None:
-        y = _conditions(model, settings.n)
-        x = np.asarray(model.generate(model.noise(random.named(key, "own"), settings.n), y))
+        y = _conditions(model, n)
+        x = np.asarray(model.generate(model.noise(random.named(key, "own"), n), y))
     else:
-        batch = split.batch(np.unique(np.linspace(0, len(split) - 1, settings.n).astype(int)))
+        batch = split.batch(np.unique(np.linspace(0, len(split) - 1, n).astype(int)))
         x = np.asarray(batch.x, np.float32)
         y = np.asarray(batch.y) if model.conditional else None
     count = len(x)
-    starts = model.noise(key, settings.starts * count).reshape(settings.starts, count, -1)
-    repeated = None if y is None else np.tile(np.asarray(y), (settings.starts, *(1,) * (np.ndim(y) - 1)))
+    starts = model.noise(key, many * count).reshape(many, count, -1)
+    repeated = None if y is None else np.tile(np.asarray(y), (many, *(1,) * (np.ndim(y) - 1)))
 
     def generate(z: jax.Array) -> jax.Array:
         given = None if repeated is None else repeated[: len(z)]
@@ -232,4 +262,4 @@ probe = Probe(
     toy={"n": 8, "starts": 2, "steps": 3},
 )
 
-__all__ = ["NoiseSpaceSettings", "examine", "probe"]
+__all__ = ["NoiseSpaceSettings", "examine", "noise_counts", "probe"]
