@@ -1,5 +1,6 @@
 """Models as compressors: what they compress comes back, at the rate of their bound, or is refused."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from chainrule import information as I  # as in the guide
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError, DataError, RunError
 from chainrule.data import Schema
+from chainrule.train import resume
 from chainrule.train.compression import compress_file, decompress_file, league
 
 pytest.importorskip("constriction", reason="`pip install 'chainrule[compress]'` brings the coders")
@@ -56,6 +58,7 @@ IMAGES = [
     ),
     ("vae", BINARY, {"latent": 3, "width": 8, "depth": 1, "prior": "mixture", "prior_components": 5}),
     ("vae", BINARY, {"latent": 3, "width": 8, "depth": 1, "prior": "vamp", "prior_components": 4}),
+    ("vae", BINARY, {"latent": 3, "width": 8, "depth": 1, "prior": "mixture", "prior_components": 1}),
     ("cvae", LABELLED, {"latent": 3, "width": 8, "depth": 1}),
     ("iwae", BINARY, {"latent": 3, "width": 8, "depth": 1}),
     ("markovian-hvae", BINARY, {"latents": (4, 3, 2), "width": 8, "depth": 1}),
@@ -243,8 +246,6 @@ def test_the_run_of_a_file_is_found_by_its_weights_under_another_name(run: cr.Ru
     compress_file(run, tmp_path / "x.npy", tmp_path / "x.crz")
     renamed = tmp_path / "runs" / "another"
     renamed.parent.mkdir()
-    import shutil
-
     shutil.copytree(run.path, renamed)
     out = decompress_file(tmp_path / "x.crz", tmp_path / "y.npy", where=renamed.parent)
     assert out.read_bytes() == (tmp_path / "x.npy").read_bytes()
@@ -253,6 +254,26 @@ def test_the_run_of_a_file_is_found_by_its_weights_under_another_name(run: cr.Ru
     (tmp_path / "empty").mkdir()
     with pytest.raises(RunError, match="no run here has its weights"):
         decompress_file(tmp_path / "x.crz", tmp_path / "z.npy", where=tmp_path / "empty")
+
+
+def test_a_run_that_trained_on_decodes_by_the_checkpoint_that_compressed_as_long_as_it_is_there(
+    tmp_path: Path,
+) -> None:
+    data = cr.data.load("binary-digits")
+    model = models.build("made", data, width=8, depth=1)
+    short = cr.fit(model, data, steps=2, seed=0, run=tmp_path / "runs" / "toy", keep=3)
+    np.save(tmp_path / "x.npy", np.rint(np.asarray(data.test.x[:3])).astype(np.uint8))
+    compress_file(short, tmp_path / "x.npy", tmp_path / "x.crz")
+    longer = resume(short.path, steps=4)
+    assert longer.step == 4
+    for number, given in enumerate([None, cr.Run.open(short.path)]):
+        out = decompress_file(tmp_path / "x.crz", tmp_path / f"{number}.npy", given, short.path.parent)
+        assert out.read_bytes() == (tmp_path / "x.npy").read_bytes()
+    shutil.rmtree(short.path / "checkpoints" / "step-00000002")
+    with pytest.raises(RunError, match=r"'toy' at step 2, and no run .* toy has the checkpoints of steps 4"):
+        decompress_file(tmp_path / "x.crz", tmp_path / "z.npy", where=short.path.parent)
+    with pytest.raises(DataError, match="the run that compressed it: toy, as it was at step 2"):
+        decompress_file(tmp_path / "x.crz", tmp_path / "z.npy", cr.Run.open(short.path))
 
 
 def test_the_probe_says_where_the_bits_of_each_image_go(run: cr.Run) -> None:

@@ -218,12 +218,18 @@ def test_a_header_that_lacks_something_and_a_segment_of_too_much_are_refused() -
         CompressedWriter(other, {**header, **changes}).close()
         with pytest.raises(DataError, match="does not suit its model"):
             list(read(CompressedReader(io.BytesIO(other.getvalue())), code))
-    file = io.BytesIO()
-    writer = CompressedWriter(file, header)
-    writer.segment(2**40, [CodedStream(initial_words((0,), 4), 4, {})], b"")
-    writer.close()
-    with pytest.raises(DataError, match="claims 1,099,511,627,776 examples in one segment"):
-        list(read(CompressedReader(io.BytesIO(file.getvalue())), code))
+    for total, claimed in (
+        (0, 2**40),
+        (5, 6),
+        (2**30, 2**30),
+    ):  # nothing is computed, nor given memory, for any
+        file = io.BytesIO()
+        form = {**header["form"], "shape": [total, 4, 1, 1]}
+        writer = CompressedWriter(file, {**header, "form": form, "total": total})
+        writer.segment(claimed, [CodedStream(initial_words((0,), 4), 4, {})], b"")
+        writer.close()
+        with pytest.raises(DataError, match=f"claims {claimed:,} examples in one segment"):
+            list(read(CompressedReader(io.BytesIO(file.getvalue())), code))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

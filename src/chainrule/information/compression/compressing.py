@@ -29,8 +29,8 @@ from chainrule.information.compression.headers import LARGEST_SEED, MOST_ROWS, w
 from chainrule.information.compression.lanes import MOST, decode_lanes, encode_lanes, lane_counts
 from chainrule.information.compression.sources import HasCode
 
-_MOST_EXAMPLES = 2**26
-"""Examples of a segment; files are written with far fewer."""
+_MOST_ENTRIES = 2**28
+"""Numbers or tokens of a segment; files are written with far fewer."""
 
 
 @final
@@ -185,7 +185,7 @@ def read(reader: CompressedReader, code: Code) -> Iterator[np.ndarray]:
     if header["weights"] != weights_hash(code.weights):
         raise DataError(
             f"the weights of this model are not those of the file (hash {header['weights'][:12]})",
-            remedy=f"decode with the run that compressed it: {header.get('run', 'its name is not recorded')}",
+            remedy=f"decode with the run that compressed it: {_origin(header)}",
         )
     try:
         code = code.with_rows(header["rows"]).opened(header["settings"])
@@ -207,7 +207,8 @@ def read(reader: CompressedReader, code: Code) -> Iterator[np.ndarray]:
         raise reader.error("has a header that does not suit its model: form", "was it written by Chainrule?")
     for number, segment in enumerate(reader.segments(), start=1):
         watch = _watch("decompressing", done, total)
-        if segment.examples > _MOST_EXAMPLES:
+        most = _MOST_ENTRIES if kinds.of(code.schema).has_tokens else _MOST_ENTRIES // code.schema.dimensions
+        if segment.examples > min(total - done, max(most, 1)):
             raise reader.error(f"claims {segment.examples:,} examples in one segment, which cannot be")
         try:
             symbols = decode_lanes(code, segment.lanes, segment.examples, header["seed"], watch)
@@ -218,6 +219,14 @@ def read(reader: CompressedReader, code: Code) -> Iterator[np.ndarray]:
         yield symbols
     if done != total:
         raise reader.error(f"holds {done:,} examples, and its header says {total:,}")
+
+
+def _origin(header: dict[str, Any]) -> str:
+    """The run and its step that a header names."""
+    if "run" not in header:
+        return "its name is not recorded"
+    step = header.get("step")
+    return plain(f"{header['run']}{f', as it was at step {step:,}' if isinstance(step, int) else ''}")
 
 
 def checked_header(reader: CompressedReader) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, ChainruleError, DataError, RunError
 from chainrule.data.schema import Schema
 from chainrule.information.compression.arranging import LevelSpelling, Material, restored, unlevelled
+from chainrule.information.compression.codes import Code
 from chainrule.information.compression.compressing import (
     CompressionReport,
     checked_header,
@@ -46,7 +47,7 @@ def compress_file(
     else:
         path = Path(source).expanduser()
         name, material = path.resolve().name, material_of(path, run.preparation)
-    labels = {"run": run.id, "model": models.title(run.model), "name": name}
+    labels = {"run": run.id, "step": run.step, "model": models.title(run.model), "name": name}
     with whole_file(out) as temporary, disk_errors(out), temporary.open("wb") as file:
         return write(file, code_of(run), material, verify=verify, labels=labels, **options)
 
@@ -56,7 +57,8 @@ def decompress_file(
 ) -> Path:
     """The file or folder that was compressed, and where it is now; by the run that its header names, or another.
 
-    `where` is the folder of the runs. Tokens come back as an array, or as a text where `out` ends in .txt.
+    Where a run has trained on, the checkpoint that compressed is used as long as it is there. `where` is the folder of
+    the runs. Tokens come back as an array, or as a text where `out` ends in .txt.
     """
     path = Path(file).expanduser()
     if not path.is_file():
@@ -70,9 +72,9 @@ def decompress_file(
             raise ArgumentError(
                 f"out={target}: an image comes back as PNG", remedy=f"out={target.with_suffix('.png')}"
             )
-        run = run or found_run(header, where)
+        run, code = found_code(header, where) if run is None else (run, _code_then(run, header))
         with whole_file(target) as temporary, disk_errors(target):
-            parts = read(reader, code_of(run))
+            parts = read(reader, code or code_of(run))
             if form["as"] in ("image", "images"):
                 _write_images(temporary, run.schema, reader, parts)
             else:
@@ -90,19 +92,36 @@ def _own_name(reader: CompressedReader) -> Path:
     return name.with_suffix(".png") if reader.header["form"]["as"] == "image" else name
 
 
-def found_run(header: dict[str, Any], where: str | Path | None = None) -> Run:
-    """The run of a header: by its name, or any whose weights are the same."""
-    wanted = str(header.get("run", ""))
+def found_code(header: dict[str, Any], where: str | Path | None = None) -> tuple[Run, Code]:
+    """The run of a header and its code: by its name, or any whose weights are the same."""
+    wanted, trained_on = str(header.get("run", "")), ""
     candidates = sorted(runs(where), key=lambda run: run.id != wanted)
     for run in candidates:
         with contextlib.suppress(ChainruleError):
-            if weights_hash(code_of(run).weights) == header["weights"]:
-                return run
+            if (code := _code_then(run, header, earlier=run.id == wanted)) is not None:
+                return run, code
+            if run.id == wanted:
+                trained_on = f": {wanted} has the checkpoints of steps {', '.join(map(str, run.checkpoints))}"
+    step = f" at step {header['step']}" if isinstance(header.get("step"), int) else ""
     raise RunError(
-        f"the file was compressed by {f'the run {wanted!r}' if wanted else 'a model that it does not name'}, "
-        "and no run here has its weights",
-        remedy="say where it is: run=PATH, or runs=DIR",
+        f"the file was compressed by {f'the run {wanted!r}{step}' if wanted else 'a model that it does not name'}, "
+        f"and no run here has its weights{trained_on}",
+        remedy="bring that checkpoint back; training on removes old ones unless keep= is large"
+        if trained_on
+        else "say where it is: run=PATH, or runs=DIR",
     )
+
+
+def _code_then(run: Run, header: dict[str, Any], *, earlier: bool = True) -> Code | None:
+    """The code of the checkpoint that compressed a file: that in use, or an earlier one; none where it is gone."""
+    code = code_of(run)
+    if weights_hash(code.weights) == header["weights"]:
+        return code
+    for step in [one for one in run.checkpoints if one != run.step] if earlier else []:
+        code = code_of(run.model_at(step))
+        if weights_hash(code.weights) == header["weights"]:
+            return code
+    return None
 
 
 def absent(path: Path) -> Path:
@@ -188,4 +207,4 @@ def _safe_names(reader: CompressedReader) -> list[str]:
     return found
 
 
-__all__ = ["absent", "compress_file", "decompress_file", "found_run", "whole_file"]
+__all__ = ["absent", "compress_file", "decompress_file", "found_code", "whole_file"]
