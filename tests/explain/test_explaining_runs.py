@@ -163,7 +163,11 @@ def test_dependence_names_the_feature_with_the_largest_effect(classifier: Run) -
 
 
 def test_rows_rest_most_on_rows_of_their_own_class(classifier: Run) -> None:
-    found = probes.examine("influence", classifier, rows="0:2", n=60, trace=2).numbers
+    outcome = probes.examine("influence", classifier, rows="0:2", n=60, trace=2)
+    found, table = outcome.numbers, outcome.table
+    assert table is not None
+    assert table.columns[-3:] == ["age", "city", "debt"]
+    assert {row[-2] for row in table.rows} <= {"Rome", "Oslo", "Lima"}
     influences = np.asarray(found["influence_functions"])
     assert influences.shape == (2, 60)
     assert np.isfinite(influences).all()

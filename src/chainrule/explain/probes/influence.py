@@ -11,6 +11,7 @@ from chainrule.core.pictures import Footnote, Images, Picture, Swarm, Table
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.data.target import Cells
 from chainrule.explain.methods.chosen_rows import chosen_rows
 from chainrule.explain.methods.influence.gradient_trace import gradient_trace
 from chainrule.explain.methods.influence.influence_functions import Influence, influence
@@ -22,6 +23,8 @@ from chainrule.models.protocol import Model
 from chainrule.train import Run
 
 _SAME = "influence functions"
+_CELLS = 4
+"""Columns of a row that are shown beside what it does."""
 
 
 @final
@@ -183,7 +186,7 @@ def _table(
 ) -> Table:
     """The most helpful and the most harmful rows, with what every method says of them."""
     raw = data.inverse(train[0])
-    cells = kinds.of(run.schema).cells(run.schema, raw, 4)
+    cells = _cells(run, data, raw)
     rows: list[list[Any]] = []
     for row, removal in enumerate(values[_SAME]):
         order = np.argsort(-removal, kind="stable")
@@ -196,6 +199,17 @@ def _table(
     if not any(row[2] for row in rows):
         heads, rows = [*heads[:2], *heads[3:]], [[*row[:2], *row[3:]] for row in rows]
     return Table("influence-table", "Most helpful and most harmful training rows", heads, rows)
+
+
+def _cells(run: Run, data: Data, raw: np.ndarray) -> Cells:
+    """The first columns of a table as the file has them, words as words; of other examples the first features."""
+    kind = kinds.of(run.schema)
+    if data.reading is None or not kind.has_rows:
+        return kind.cells(run.schema, raw, _CELLS)
+    heads, columns = data.reading.restored(np.asarray(raw, float).reshape(len(raw), -1))
+    several = zip(*columns[:_CELLS], strict=True)
+    rows = [[value if isinstance(value, str) else float(value) for value in row] for row in several]
+    return Cells(list(heads[:_CELLS]), rows)
 
 
 def _applies(model: Model, schema: Schema) -> bool:
