@@ -16,7 +16,7 @@ from chainrule.data.kinds.image import unit_images
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Subset
 from chainrule.data.targets.mask import IGNORE
-from chainrule.explain.protocol import Count, NonNegative, Outcome, Positive, Probe, Settings
+from chainrule.explain.protocol import Count, Outcome, Probe, Settings
 from chainrule.models.protocol import CanPredict, CanRefine, Model, refining
 from chainrule.networks.pictures import segmentations
 from chainrule.nn.detection.superpixels import slic
@@ -32,15 +32,15 @@ class RefinementSettings(Settings):
     examples: int = Field(50, ge=1, description="held-out images")
     shown: int = Field(6, ge=1, le=50, description="images that are drawn: those that change most")
     iterations: Count = Field(10, description="of mean field")
-    appearance: NonNegative | None = Field(
-        None, description="weight of pixels that are near and of one colour"
+    appearance: float | None = Field(
+        None, ge=0, description="weight of pixels that are near and of one colour"
     )
-    position: Positive | None = Field(None, description="pixels these reach")
-    colour: Positive | None = Field(None, description="how much their colours, from 0 to 1, differ")
-    smoothness: NonNegative | None = Field(
-        None, description="weight of pixels that are near, whatever their colours"
+    position: float | None = Field(None, gt=0, description="pixels these reach")
+    colour: float | None = Field(None, gt=0, description="how much their colours, from 0 to 1, differ")
+    smoothness: float | None = Field(
+        None, ge=0, description="weight of pixels that are near, whatever their colours"
     )
-    reach: Positive | None = Field(None, description="pixels these reach")
+    reach: float | None = Field(None, gt=0, description="pixels these reach")
     pieces: int = Field(200, ge=2, description="superpixels of an image; at most a quarter of its pixels")
 
 

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 from pydantic import Field
 
+from chainrule.core.errors import ChainruleWarning
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
@@ -184,6 +185,7 @@ def check_rates(chosen: Sequence[int], shape: Sequence[int], stride: int) -> Non
             f"deeplab: at output stride {stride} the map has {side} cells a side; a 3x3 kernel at rate "
             f"{', '.join(map(str, beyond))} reaches beyond it everywhere and acts as 1x1: use rates below {side}, a "
             "smaller output_stride or larger images",
+            ChainruleWarning,
             stacklevel=2,
         )
 
