@@ -1,10 +1,11 @@
 """What Shapley values of a network cost, beside the explainers of the package shap.
 
-The network has two hidden layers of 64 rectified units; peers get it in torch and in single precision. *Batch*: 64
-rows of 30 columns, 100 background rows, 2,000 coalitions each for everybody. *Equal error*: 1,000 rows of 20 columns,
-each method with as many coalitions as it needs for the same root mean square error on rows whose exact values are
-known; the budgets are found first. *Exact*: all coalitions of 12 to 20 players, and how the time grows. Peers explain
-one row after another, so a few rows are timed and scaled up to all. `--smoke` runs toy sizes.
+The network has two hidden layers of 64 rectified units; peers get it in torch and in single precision. *Batch*: 64 rows
+of 30 columns, 100 background rows, 2,000 coalitions each for everybody. *Equal error*: 1,000 rows of 20 columns, each
+method with as many coalitions as it needs for the same root mean square error on rows whose exact values are known,
+ours orders of each background row; the budgets are found first. *Exact*: all coalitions of 12 to 20 players, and how
+the time grows. Peers explain one row after another, so a few rows are timed and scaled up to all. `--smoke` runs toy
+sizes.
 """
 
 import time
@@ -36,6 +37,7 @@ from chainrule.explain.methods.shapley.kernel import kernel_values
 from chainrule.explain.methods.shapley.masked_functions import MaskedFunction
 from chainrule.explain.methods.shapley.maskers.replacing import interventional
 from chainrule.explain.methods.shapley.permutations import permutation_values
+from chainrule.explain.methods.shapley.row_orders import row_order_values
 
 PEERS = ("KernelExplainer", "PermutationExplainer", "ExactExplainer")
 SMOKE = True
@@ -80,13 +82,16 @@ def run(options: Options) -> Report:
     )
     rows, columns, background, goal = (4, 13, 10, 0.05) if options.smoke else (1000, 20, 100, 0.01)
     given = problems.problem(rows, columns, background)
-    ours, pairs = _equal_budgets(given, goal)
-    notes.append(f"error {goal:g} of the range of values: {ours} coalitions, {pairs} evaluations of orders")
+    ours, kernel, pairs = _equal_budgets(given, goal)
+    notes.append(
+        f"error {goal:g} of the range of values: of each background row {ours} evaluations by orders of its own, "
+        f"{kernel} by Kernel SHAP, {pairs} by orders for all rows"
+    )
     add(
         f"equal error: {rows:,} rows, {columns} columns, {background} background rows",
-        _kernel(given, ours),
+        _row_orders(given, ours),
         [
-            peer(name, rows, columns, background, ours if name == "KernelExplainer" else pairs, timed)
+            peer(name, rows, columns, background, kernel if name == "KernelExplainer" else pairs, timed)
             for name in peers
             if name != "ExactExplainer"
         ],
@@ -119,8 +124,12 @@ def _network(given: problems.Problem) -> Callable[[Any], Any]:
     return network
 
 
+def _worth(network: Callable[[Any], Any], given: problems.Problem) -> MaskedFunction:
+    return MaskedFunction(network, given.x, interventional(given.background))
+
+
 def _game(network: Callable[[Any], Any], given: problems.Problem) -> CoalitionGame:
-    worth = MaskedFunction(network, given.x, interventional(given.background))
+    worth = _worth(network, given)
     return CoalitionGame(worth, worth.masker.names)
 
 
@@ -129,35 +138,42 @@ def _kernel(given: problems.Problem, budget: int) -> Callable[[], np.ndarray]:
     return lambda: kernel_values(_game(network, given), budget=budget, tol=0).values
 
 
+def _row_orders(given: problems.Problem, budget: int) -> Callable[[], np.ndarray]:
+    network = _network(given)
+    return lambda: row_order_values(_worth(network, given), budget=budget, tol=0).values
+
+
 def _exact(given: problems.Problem) -> Callable[[], np.ndarray]:
     network = _network(given)
     return lambda: exact_values(_game(network, given), force=True).values
 
 
-def _equal_budgets(given: problems.Problem, goal: float) -> tuple[int, int]:
-    """Coalitions of Kernel SHAP, and evaluations of orders, for an error of `goal` times the range of exact values.
+def _equal_budgets(given: problems.Problem, goal: float) -> tuple[int, int, int]:
+    """What orders of rows, Kernel SHAP and orders for all need for an error of `goal` times the range of exact values.
 
     shap's kernel draws as ours does (whole sizes, pairs of complements), and its orders are pairs of opposites, so that
     our methods, run with the budgets that shap is given, tell their errors.
     """
     few = given._replace(x=given.x[:2])
-    game = _game(_network(given), few)
+    worth = _worth(_network(given), few)
+    game = CoalitionGame(worth, worth.masker.names)
     exact = exact_values(game, force=True).values
     aim = goal * float(np.ptp(exact, axis=1).mean())
     columns = exact.shape[1]
 
-    def needed(method: Callable[..., Any], start: int) -> int:
+    def needed(method: Callable[..., Any], of: Any, start: int) -> int:
         budget = start
         while True:
-            found = [method(game, budget=budget, tol=0, seed=seed).values for seed in range(8)]
+            found = [method(of, budget=budget, tol=0, seed=seed).values for seed in range(8)]
             if np.sqrt(np.square(np.array(found) - exact[None]).mean()) <= aim:
                 return budget
             budget = int(1.25 * budget) + 1
 
-    kernel = needed(kernel_values, 3 * columns)
-    orders = needed(permutation_values, 4 * columns)
+    ours = needed(row_order_values, worth, 4 * columns)
+    kernel = needed(kernel_values, game, 3 * columns)
+    orders = needed(permutation_values, game, 4 * columns)
     # A pair of orders takes 2 M + 1 evaluations there.
-    return kernel, max(orders // (2 * (columns - 1)), 1) * (2 * columns + 1)
+    return ours, kernel, max(orders // (2 * (columns - 1)), 1) * (2 * columns + 1)
 
 
 def _local(work: Callable[[], np.ndarray]) -> Contestant:

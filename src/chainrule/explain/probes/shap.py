@@ -54,7 +54,7 @@ class ShapSettings(Settings):
     tokens: int = Field(
         16, ge=2, le=1024, description="models that predict tokens: how many of a held-out text, without one"
     )
-    method: Literal["auto", "exact", "permutation", "kernel"] = Field(
+    method: Literal["auto", "exact", "permutation", "rows", "kernel"] = Field(
         "auto", description="how values are found"
     )
     absent: Literal["auto", "interventional", "gaussian", "neighbours", "baseline", "blur", "mean-colour"] = (

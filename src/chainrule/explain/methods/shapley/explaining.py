@@ -2,7 +2,7 @@
 
 `shapley` and `explain` are what people call. Arguments are checked here, once; what is absent becomes a masker, the
 function and its inputs become a game, and one of the methods divides it: the closed form where tracing proves the
-function affine, all coalitions for at most 12 players, Kernel SHAP for more.
+function affine, all coalitions for at most 12 players; for more orders of each background row, or Kernel SHAP.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,9 +42,15 @@ from chainrule.explain.methods.shapley.maskers.masker import Groups, GroupsByNam
 from chainrule.explain.methods.shapley.maskers.neighbours import neighbours
 from chainrule.explain.methods.shapley.maskers.replacing import Replacing, baseline, interventional
 from chainrule.explain.methods.shapley.permutations import EXACT_LIMIT, permutation_values
+from chainrule.explain.methods.shapley.row_orders import (
+    LEAST_ROWS,
+    has_row_orders,
+    least_budget,
+    row_order_values,
+)
 from chainrule.train import Run
 
-METHODS = ("auto", "exact", "permutation", "kernel", "linear", "additive")
+METHODS = ("auto", "exact", "permutation", "rows", "kernel", "linear", "additive")
 ABSENT: Mapping[str, Callable[..., Masker]] = {
     "interventional": interventional,
     "gaussian": gaussian,
@@ -94,8 +100,9 @@ def shapley(
     that are present), or a masker.
     `groups` makes players of columns, by number or by name.
 
-    `method` is "exact", "permutation", "kernel", "linear", "additive" or "auto". Sampling methods stop at `budget`
-    coalitions, or when no standard error is above `tol` times the range of the values.
+    `method` is "exact", "permutation", "rows" (orders of each background row), "kernel", "linear", "additive" or
+    "auto". Sampling methods stop at `budget` coalitions, or when no standard error is above `tol` times the range of
+    the values.
 
     >>> shapley(lambda x: x[:, 0] * x[:, 1] * x[:, 2], [2.0, 3.0, 4.0], [0.0, 0.0, 0.0]).values
     array([8., 8., 8.])
@@ -205,23 +212,30 @@ class _Options(NamedTuple):
     seed: int
     force: bool
 
-    def chosen(self, players: int) -> str:
-        """The method by name."""
-        return ("exact" if players <= FEW else "kernel") if self.method == "auto" else self.method
+    def chosen(self, players: int, masker: Masker | None = None) -> str:
+        """The method by name, for a game or for features of a function."""
+        if self.method != "auto":
+            return self.method
+        if players <= FEW:
+            return "exact"
+        many = masker is not None and has_row_orders(masker) and masker.samples >= LEAST_ROWS
+        return "rows" if many and (self.budget is None or self.budget >= least_budget(players)) else "kernel"
 
-    def plan(self, players: int, each: int) -> ExplanationPlan:
+    def plan(self, players: int, each: int, masker: Masker | None = None) -> ExplanationPlan:
         """What it costs when a coalition takes so many evaluations."""
-        method = self.chosen(players)
+        method = self.chosen(players, masker)
         if method == "exact":
             check_count("shapley", players, self.force)
         budget = 2 * players + 2048 if self.budget is None else self.budget
         every = 1 << players if method == "exact" or players <= EXACT_LIMIT else budget + 2
+        if method == "rows":
+            return ExplanationPlan(method, budget + 2, (budget + 2) * each)
         coalitions = players + 2 if method == "additive" else min(every, 1 << min(players, 62))
         return ExplanationPlan(method, coalitions, coalitions * each)
 
-    def divided(self, game: CoalitionGame) -> GameValues:
-        """The values of a game."""
-        method = self.chosen(len(game.players))
+    def divided(self, game: CoalitionGame, worth: MaskedFunction | None = None) -> GameValues:
+        """The values of a game, or of the game of a function's features."""
+        method = self.chosen(len(game.players), worth and worth.masker)
         if method == "exact":
             return exact_values(game, self.force)
         if method == "additive":
@@ -230,6 +244,12 @@ class _Options(NamedTuple):
             return kernel_values(game, budget=self.budget, tol=self.tol, seed=self.seed)
         if method == "permutation":
             return permutation_values(game, budget=self.budget, tol=self.tol, seed=self.seed)
+        if method == "rows":
+            if worth is None:
+                raise ArgumentError(
+                    "shapley(method='rows'): a game has no background rows", remedy="use method='permutation'"
+                )
+            return row_order_values(worth, budget=self.budget, tol=self.tol, seed=self.seed)
         raise ArgumentError(
             f"shapley(method={method!r}): the function could not be shown to be affine",
             remedy="use method='auto', or 'additive' for a sum of functions of one feature each",
@@ -295,9 +315,9 @@ def _explained(
     if affine:
         options = options._replace(method="auto")
     worth = MaskedFunction(f, x, masker, output, memory)
-    _say(listener, options.plan(len(masker.names), worth.cost(1)))
+    _say(listener, options.plan(len(masker.names), worth.cost(1), masker))
     game = CoalitionGame(worth, masker.names)
-    found = options.divided(game)
+    found = options.divided(game, worth)
     return made(found, game.base, masker.kind, worth.evaluations + len(x))
 
 

@@ -48,10 +48,11 @@ class MaskedFunction:
         self.f, self.x, self.masker, self.output = f, x, masker, output
         self.evaluations = 0
         """Inputs that the function was evaluated at."""
-        self._x = jnp.asarray(x)
+        self.inputs = jnp.asarray(x)
         # Without products the mean over background rows takes a tenth less time.
         self._even = isinstance(masker, Replacing) and bool(np.ptp(np.asarray(masker.weights)) == 0)
-        most, loops = self._limits(memory_budget.parse("shapley", memory))
+        self.most, self.loops = self._limits(memory_budget.parse("shapley", memory))
+        most, loops = self.most, self.loops
         samples = masker.samples
         parts = -(-len(x) * samples // most)
         self._rows = -(-len(x) // min(parts, len(x)))
@@ -87,23 +88,24 @@ class MaskedFunction:
         return found
 
     def _worths(self, rows: np.ndarray, masks: np.ndarray) -> Any:
-        given = (self.masker, self._x[rows] if len(rows) < len(self.x) else self._x, rows, masks)
+        given = (self.masker, self.inputs[rows] if len(rows) < len(self.x) else self.inputs, rows, masks)
         if self._pieces == 1 and not isinstance(self.f, HostFunction):
             return _compiled_worths(self.f, *given, self.output, min(self._block, len(masks)), self._even)
         inputs, weights = _mixed_inputs(*given)
         flat = inputs.reshape(-1, *inputs.shape[3:])
-        size = -(-len(flat) // (self._pieces * len(rows) * len(masks)))
-        parts = [flat] if self._pieces == 1 else [flat[i : i + size] for i in range(0, len(flat), size)]
-        out = [np.asarray(one_output(self._values(part), self.output)) for part in parts]
-        together = np.concatenate(out).reshape(weights.shape)
+        size = -(-len(flat) // (self._pieces * len(rows) * len(masks))) if self._pieces > 1 else len(flat)
+        together = self.values(flat, size).reshape(weights.shape)
         return (together * np.asarray(weights)).sum(axis=-1).T
 
-    def _values(self, inputs: Array) -> Any:
-        return self.f(np.asarray(inputs)) if isinstance(self.f, HostFunction) else _called(self.f, inputs)
+    def values(self, inputs: Array, size: int) -> np.ndarray:
+        """The output in question at many inputs, `size` of them at a time."""
+        of = _called if not isinstance(self.f, HostFunction) else lambda f, x: f(np.asarray(x))
+        parts = (inputs[start : start + size] for start in range(0, len(inputs), size))
+        return np.concatenate([np.asarray(one_output(of(self.f, part), self.output)) for part in parts])
 
     def _limits(self, budget: int) -> tuple[int, int]:
         """How many inputs may be evaluated at once, and how many in a loop that is one program."""
-        one = jax.ShapeDtypeStruct((1, *self._x.shape[1:]), self._x.dtype)
+        one = jax.ShapeDtypeStruct((1, *self.inputs.shape[1:]), self.inputs.dtype)
         each, loops = 4 * one.size * one.dtype.itemsize, 0
         if not isinstance(self.f, HostFunction):
             program = jax.make_jaxpr(lambda x: self.f(x))(one)
