@@ -56,8 +56,11 @@ def test_images_come_back_as_images_and_what_is_left_out_is_said(cli: Command, p
     for name, pixels in zip(["a.png", "b.bmp", "old/a.png"], pictures, strict=True):
         Image.fromarray(pixels).save(Path("album", name))
     Path("album", "notes.txt").write_text("mine")
+    for hidden in (".c.png", ".old/c.png"):
+        Path("album", hidden).parent.mkdir(exist_ok=True)
+        shutil.copy(Path("album", "a.png"), Path("album", hidden))
     result = cli("compress", "toy", "album", "compare=false")
-    assert "left out 1 file that is no image: notes.txt" in result.err
+    assert "left out 3 files, no images or hidden: notes.txt, .c.png, .old/c.png" in result.err
     assert cli("decompress", "album.crz", "out=again").code == 0
     found = [np.asarray(Image.open(Path("again", name))) for name in ("a.png", "b.png", "old/a.png")]
     np.testing.assert_array_equal(found, pictures)

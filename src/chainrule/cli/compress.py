@@ -126,7 +126,11 @@ def _options(given: Any) -> dict[str, Any]:
 
 
 def _left_out(names: Sequence[str]) -> str:
-    what = "1 file that is no image" if len(names) == 1 else f"{len(names):,} files that are no images"
+    what = (
+        "1 file that is no image, or hidden"
+        if len(names) == 1
+        else f"{len(names):,} files, no images or hidden"
+    )
     first = ", ".join(names[:3])
     return f"left out {what}: {first}{', ...' if len(names) > 3 else ''}"
 

@@ -1,5 +1,6 @@
 """What a user wants compressed, read without changing a bit of it: images, NumPy arrays, texts, a split of the data."""
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def _images(path: Path, prepared: Preparation) -> Material:
     if not pictures:
         raise DataError(f"{path}: there are no images in this folder")
     names = [file.relative_to(path).as_posix() if path.is_dir() else file.name for file in pictures]
-    others = sorted({*found} - {*pictures})
+    others = sorted({*found} - {*pictures}) + _hidden(path, found)
     mode = _opened(pictures[0], names[0])[1]
     size = max(1, _AT_ONCE // schema.dimensions)
 
@@ -85,6 +86,13 @@ def _images(path: Path, prepared: Preparation) -> Material:
     form = {"as": "images" if path.is_dir() else "image", "mode": mode, "top": _top(schema, mode)}
     left_out = tuple(file.relative_to(path).as_posix() for file in others)
     return Material(len(pictures), segments, form, packed_names(names) if path.is_dir() else b"", left_out)
+
+
+def _hidden(folder: Path, found: list[Path]) -> list[Path]:
+    """Pictures that are not looked at because they, or folders that they are in, are hidden."""
+    every = (Path(here, name) for here, _, names in os.walk(folder) for name in sorted(names))
+    seen = {*found}
+    return [path for path in every if path.suffix.lower() in PICTURES and path not in seen]
 
 
 def _symbols(file: Path, name: str, schema: Schema, mode: str) -> np.ndarray:
