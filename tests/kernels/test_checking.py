@@ -75,5 +75,7 @@ def test_nothing_to_check_and_values_that_are_no_numbers_are_refused() -> None:
         check(RBF(1.0), [])
     with pytest.raises(ArgumentError, match="not finite numbers"):
         check(lambda a, b: float("nan"), POINTS)
+    with pytest.raises(ArgumentError, match=r"array of shape \(\d,\), not one number"):
+        check(lambda a, b: a * b, POINTS)
     with pytest.raises(ArgumentError, match="entries must be finite"):
         nearest_psd([[np.nan, 0.0], [0.0, 1.0]])

@@ -131,6 +131,11 @@ def test_the_gamma_distribution_has_the_p_values_of_shuffles() -> None:
     assert near.p_value == pytest.approx(exact.p_value, abs=0.05)
 
 
+@pytest.mark.parametrize("method", ["gamma", "permutation"])
+def test_what_never_changes_depends_on_nothing(method) -> None:
+    assert independence_test(np.ones(10), np.arange(10.0), method=method, permutations=20).p_value == 1.0
+
+
 def test_criteria_can_be_differentiated() -> None:
     slope = jax.jit(jax.grad(lambda y: hsic(X, y, RBF(1.0), RBF(1.0), "unbiased")))
     y, step = X**2, np.random.default_rng(9).normal(size=60)

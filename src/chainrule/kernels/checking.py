@@ -77,7 +77,16 @@ def _matrix(kernel: Kernel | Callable[[Any, Any], Any], x: Any) -> np.ndarray:
         if isinstance(kernel, Kernel):
             return np.asarray(widened(kernel).gram(np.asarray(x, np.float64)), np.float64)
         rows = [np.asarray(a) if isinstance(a, list | tuple) else a for a in x]
-        return np.array([[float(kernel(a, b)) for b in rows] for a in rows])
+        return np.array([[_number(kernel(a, b)) for b in rows] for a in rows])
+
+
+def _number(value: Any) -> float:
+    if np.shape(value) != ():
+        raise ArgumentError(
+            f"check(kernel): two points gave an array of shape {np.shape(value)}, not one number",
+            remedy="a kernel of two points is a number, such as lambda x, y: (x * y).sum()",
+        )
+    return float(value)
 
 
 def _smallest_witness(matrix: np.ndarray, tolerance: float) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -108,9 +108,10 @@ def independence_test(
         raise _too_many("independence_test", len(x), "fewer rows")
     if method == "gamma":
         statistic, shape, scale = _gamma(x, y, kernel_x, kernel_y)
-        return Tested(
-            float(statistic), float(stats.gamma.sf(statistic, float(shape), scale=float(scale))), np.zeros(0)
-        )
+        # Of a variable that never changes the distribution is zero alone, which is no gamma distribution.
+        known = np.isfinite([float(shape), float(scale)]).all()
+        p = float(stats.gamma.sf(statistic, float(shape), scale=float(scale))) if known else 1.0
+        return Tested(float(statistic), p, np.zeros(0))
     return _ranked(_reordered(x, y, kernel_x, kernel_y, _keys(key)[0], estimate, permutations))
 
 

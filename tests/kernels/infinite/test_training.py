@@ -159,6 +159,8 @@ def test_losses_that_are_no_number_or_compare_all_targets_with_all_outputs_are_r
         train_by_loss(np.eye(3), squared, Y, 1.0)
     with pytest.raises(ArgumentError, match=r"gives \(3, 1\) in place of one number"):
         train_by_loss(np.eye(3), lambda f, y: (f - y) ** 2, Y[:, None], 1.0)
+    with pytest.raises(ArgumentError, match=r"expected \(points, 3\), got \(3, 1\): transpose it"):
+        train_by_loss(np.eye(3), squared, Y[:, None], 1.0).outputs(np.ones((3, 1)), 0.0)
     by_hand = train_by_loss(np.eye(3), lambda f, y: 0.5 * ((f[:, 0] - y) ** 2).sum(), Y, 1.0)
     expected = train_by_loss(np.eye(3), squared, Y[:, None], 1.0)
     np.testing.assert_array_equal(by_hand.slopes, expected.slopes)

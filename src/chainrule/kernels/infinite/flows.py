@@ -34,9 +34,13 @@ class GatheredSlopes(eqx.Module):
 
     def outputs(self, theta: Any, start: Any) -> np.ndarray:
         """Outputs of points whose tangent kernel with the training points is `theta` and which begin at `start`."""
-        found: np.ndarray = np.asarray(start) - self.rate * np.matmul(
-            np.asarray(theta, np.float64), self.slopes
-        )
+        kernels, points = np.asarray(theta, np.float64), self.slopes.shape[-2]
+        if kernels.ndim != 2 or kernels.shape[1] != points:
+            turned = ": transpose it" if kernels.ndim == 2 and len(kernels) == points else ""
+            raise ArgumentError(
+                f"GatheredSlopes.outputs(theta): expected (points, {points}), got {kernels.shape}{turned}"
+            )
+        found: np.ndarray = np.asarray(start) - self.rate * np.matmul(kernels, self.slopes)
         return found
 
 
