@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -62,6 +63,22 @@ def test_a_run_that_began_with_another_has_no_start_of_its_own(run: Run, tmp_pat
     else:
         assert first is None
         assert said == ["How it began is not compared: the run began with another one."]
+
+
+def test_a_start_at_which_no_output_moves_is_said_to_be_one(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, computed = ntk.initial(run, run.data)[0], ntk.kernel
+
+    def kernel(model: object, x: jax.Array, memory: str | None = None) -> ntk.TangentKernel:
+        found = computed(run.model, x, memory)
+        return found._replace(matrix=1e-14 * found.matrix) if model is first else found
+
+    monkeypatch.setattr(ntk, "initial", lambda run, data: (first, []))
+    monkeypatch.setattr(ntk, "kernel", kernel)
+    outcome = probes.examine("ntk", run, examples=5)
+    assert "drift" not in outcome.numbers
+    assert outcome.findings[-1].startswith("At the start nothing that gradients train moved an output")
 
 
 def test_values_have_an_alignment_too(tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ from chainrule.models.protocol import HasLogits, HasOwnTraining, Model, parts_of
 from chainrule.train import Run
 from chainrule.train.state import trainable
 
+_NOTHING = 1e-10
+"""Share of the trained kernel's size below which the one at the start is rounding alone."""
+
 
 @final
 class NtkSettings(Settings):
@@ -67,6 +70,10 @@ def examine(run: Run, data: Data, settings: NtkSettings) -> Outcome:
     now = kernel(run.model, x, settings.memory)
     aligned = {"trained": alignment(now.matrix, labels @ labels.T)}
     first, said = initial(run, data)
+    before = None if first is None else kernel(first, x, settings.memory)
+    if before is not None and np.linalg.norm(before.matrix) <= _NOTHING * np.linalg.norm(now.matrix):
+        before = None
+        said = ["At the start nothing that gradients train moved an output: nothing is compared."]
     kernels = {"trained": now}
     findings = [
         f"Of {len(x)} training examples the tangent kernel has the effective rank {now.rank:.3g}; its largest "
@@ -74,10 +81,10 @@ def examine(run: Run, data: Data, settings: NtkSettings) -> Outcome:
         _said_of_layers(now.shares),
     ]
     numbers: dict[str, Any] = {}
-    if first is None:
+    if before is None:
         findings.append(f"Its alignment with the labels is {aligned['trained']:.3g}.")
     else:
-        before = kernels["at the start"] = kernel(first, x, settings.memory)
+        kernels["at the start"] = before
         aligned["at the start"] = alignment(before.matrix, labels @ labels.T)
         size, first_size, moved = (
             float(np.linalg.norm(m)) for m in (now.matrix, before.matrix, now.matrix - before.matrix)
