@@ -37,7 +37,10 @@ def test_capacities_are_proven_and_channels_of_ones_own_are_read() -> None:
     found = experiments.run("channel-capacity")
     assert found.numbers["capacity"] == pytest.approx(0.321928, abs=1e-6)
     assert found.numbers["gap"] < 1e-9
+    assert found.pictures[0].name == "capacity-convergence"
     own = experiments.run("channel-capacity", matrix="0.9,0.1; 1/10,9/10")
+    assert own.pictures[0].name == "capacity-channel"  # bounds that meet at once have no way to show
+    assert "after 1 iteration (" in own.findings[0]
     assert own.numbers["capacity"] == pytest.approx(0.531004, abs=1e-6)
 
 

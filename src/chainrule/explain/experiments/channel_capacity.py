@@ -53,14 +53,14 @@ def run(settings: ChannelCapacitySettings, listener: Listener) -> Outcome:
     uniform = mutual_information(matrix / len(matrix))
     named = settings.matrix == "" and settings.channel in _NAMED
     used = int((found.input > 1e-6).sum())
-    pictures: list[Picture] = [_convergence(found), *_inputs(matrix, found)]
+    pictures: list[Picture] = [*_convergence(found), *_inputs(matrix, found)]
     if named:
         pictures.append(_by_error(settings))
     state = "" if found.converged else ", which was not reached: the channel has inputs that hardly differ"
     return Outcome(
         [
             f"The capacity lies between {found.value:.9f} and {found.value + found.gap:.9f} bits, after "
-            f"{found.iterations:,} iterations (tolerance {settings.tol:g}{state}).",
+            f"{found.iterations:,} iteration{'s' * (found.iterations > 1)} (tolerance {settings.tol:g}{state}).",
             f"{used} of {len(matrix)} inputs are used. Inputs with equal probabilities would get {uniform:.6f} bits "
             "through.",
         ],
@@ -90,10 +90,13 @@ def _channel(settings: ChannelCapacitySettings) -> np.ndarray:
     return noisy_typewriter(settings.letters, settings.width, settings.include_self)
 
 
-def _convergence(found: Capacity) -> Lines:
+def _convergence(found: Capacity) -> list[Picture]:
+    """How the bounds met, where they did not from the beginning, as those of a symmetric channel do."""
+    if len(found.bounds) < 2:
+        return []
     iteration = np.arange(1, len(found.bounds) + 1)
     gap = np.maximum(found.bounds[:, 1] - found.bounds[:, 0], 1e-16)
-    return Lines(
+    drawn = Lines(
         "capacity-convergence",
         "Bounds close in on the capacity",
         "iteration",
@@ -109,6 +112,7 @@ def _convergence(found: Capacity) -> Lines:
         log_x=len(iteration) > 200,
         caption="Whatever the iteration does, the capacity is between its two bounds.",
     )
+    return [drawn]
 
 
 def _inputs(matrix: np.ndarray, found: Capacity) -> list[Picture]:
