@@ -203,6 +203,11 @@ def test_alarms_are_raised_for_what_they_are_about_and_name_remedies() -> None:
     assert named("minimax", coverage=("val", [0.9, 0.4, 0.3, 0.2])) == ["collapse"]
     assert named("minimax", generator__spread=("train", [0.05] * 3)) == ["collapse"]
     assert named("minimax", coverage=("val", [0.2, 0.4, 0.9])) == []
+    begun = {"coverage": ("val", [0.1, 0.2, 0.3, 0.3]), "precision": ("val", [0.0, 0.1, 0.2, 0.2])}
+    assert named("minimax", **begun, loss=("val", [0.4, 0.3, 0.2, 0.1])) == []
+    assert named("minimax", **begun, loss=("val", [0.1, 0.3, 0.2, 0.1])) == ["off the data"]
+    few = {**begun, "precision": ("val", [0.9] * 4)}
+    assert named("minimax", **few, loss=("val", [0.4, 0.3, 0.2, 0.1])) == ["collapse"]
     large = {
         "discriminator__real_high": ("train", [200.0] * 3),
         "discriminator__fake_low": ("train", [-3.0] * 3),

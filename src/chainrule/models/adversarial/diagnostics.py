@@ -49,6 +49,7 @@ def alarms(game: AdversarialGame, history: History, config: Any) -> list[Alarm]:
         _perfect(played) if game.bounded else None,
         _faded(played),
         _collapsed(played),
+        _stalled(played),
         _large(game, played),
     ]
     return [alarm for alarm in found if alarm is not None]
@@ -86,8 +87,8 @@ def _collapsed(played: Played) -> Alarm | None:
     step, narrow = _column(played.history, "generator.spread")
     late = len(narrow) >= _LINES and narrow[-_LINES:].max() < _NARROW
     at, covered = _column(played.history, "coverage", "val")
-    bare = len(covered) >= _LINES and covered[-_LINES:].max() < _HALF
-    if not (late or bare):
+    bare = _uncovered(played)
+    if not (late or (bare and not _astray(played))):
         return None
     what = (
         f"generated examples lie {narrow[-1]:.0%} as far apart as real ones"
@@ -99,6 +100,33 @@ def _collapsed(played: Played) -> Alarm | None:
         "collapse",
         int(step[-1] if late else at[-1]),
         f"{what}: modes are missing. {helps(played, another_game, decisions_about_several, lower_rate)}",
+    )
+
+
+def _uncovered(played: Played) -> bool:
+    _, covered = _column(played.history, "coverage", "val")
+    return len(covered) >= _LINES and bool(covered[-_LINES:].max() < _HALF)
+
+
+def _astray(played: Played) -> bool:
+    """Whether what is generated lies where no real examples are: little is covered then, and no mode was given up."""
+    _, near = _column(played.history, "precision", "val")
+    return len(near) > 0 and bool(near[-1] < _HALF)
+
+
+def _stalled(played: Played) -> Alarm | None:
+    """Off the data, and no longer on the way there: the first evaluations of every game look like that otherwise."""
+    step, distance = _column(played.history, "loss", "val")
+    if not (_uncovered(played) and _astray(played)) or len(distance) <= _LINES:
+        return None
+    if distance[-_LINES:].min() < distance[:-_LINES].min():
+        return None
+    _, near = _column(played.history, "precision", "val")
+    return Alarm(
+        "off the data",
+        int(step[-1]),
+        f"{near[-1]:.0%} of the generated examples are near a real one, and in {_LINES} evaluations they have come no "
+        f"nearer. {helps(played, another_game, steep_price, lower_rate)}",
     )
 
 
@@ -195,7 +223,7 @@ def _beside_real(history: History, marks: Sequence[tuple[float, str]]) -> list[L
             marks=marks,
             caption="Coverage: share of held-out examples with a generated one near. Precision: share of generated "
             "ones near a held-out one. Near means nearer than all but a twentieth of the real examples. Coverage below "
-            "one half in three evaluations raises an alarm.",
+            "one half in three evaluations raises an alarm where precision is above it, or the distance falls no more.",
         ),
     ]
 
