@@ -10,7 +10,7 @@ from PIL import Image, ImageSequence
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Film, Images
 from chainrule.report import draw, draw_gif, draw_png
-from chainrule.report.image_grids import sheet_png
+from chainrule.report.image_grids import sheet_png, title_width
 from chainrule.report.page import figure
 
 FRAMES = np.linspace(0, 1, 4)[:, None, None, None, None] * np.linspace(0.2, 1, 2 * 4 * 4).reshape(
@@ -52,6 +52,20 @@ def test_where_nothing_moves_the_last_moment_is_shown() -> None:
     shown = figure(FILM)
     assert 'media="(prefers-reduced-motion: reduce)" srcset="data:image/png;base64,' in shown
     assert '<img src="data:image/gif;base64,' in shown
+
+
+def test_what_is_said_of_a_moment_is_shown_to_its_end_however_narrow_its_images_are() -> None:
+    """The page of a film of one small image is as wide as the longest heading, at every moment."""
+    labels = ["step 1: 0 of 8 modes, and more is said of it", "step 2"]
+    film = Film("small", "One small image", np.zeros((2, 1, 4, 4, 3)), labels, columns=1)
+    wide, _, image = moments(film)
+    assert image.width == title_width(f"One small image · {labels[0]}")
+    (plain,), _, _ = moments(
+        Film("small", "One small image", np.zeros((1, 1, 4, 4, 3)), columns=1), title=False
+    )
+    assert plain.shape[1] < image.width
+    written = np.flatnonzero((wide[0][:30] < 128).any(axis=(0, 2)))
+    assert image.width - 40 < written.max() < image.width - 8
 
 
 def test_a_film_without_moments_is_refused() -> None:

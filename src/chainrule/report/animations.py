@@ -44,9 +44,15 @@ def gif(film: Film, title: bool, metadata: Mapping[str, Any] | None = None) -> b
 
     What is said of a moment follows the title. `metadata` goes into the comment of the file, as JSON.
     """
-    last = _page(film, -1, title)
-    count = len(film.frames)
-    pages = [*(_page(film, moment, title) for moment in range(count - 1)), last]
+    still(film)  # refuses what is no film
+    count, headed = len(film.frames), title or bool(film.labels)
+    headings = [_heading(film, moment, title) for moment in range(count)]
+    sheets = [
+        replace(still(film, moment), title=heading, caption="") for moment, heading in enumerate(headings)
+    ]
+    # All moments are as wide as the longest of what is said of them.
+    least = max(map(image_grids.title_width, headings))
+    pages = [_page(sheet, headed, least) for sheet in sheets]
     each = max(_SHORTEST, round(1000 * film.seconds / max(count - 1, 1)))
     out = io.BytesIO()
     pages[0].save(
@@ -61,12 +67,13 @@ def gif(film: Film, title: bool, metadata: Mapping[str, Any] | None = None) -> b
     return out.getvalue()
 
 
-def _page(film: Film, moment: int, title: bool) -> Image.Image:
-    sheet = still(film, moment)
+def _heading(film: Film, moment: int, title: bool) -> str:
     said = film.labels[moment] if film.labels else ""
-    heading = " · ".join(filter(None, [film.title if title else "", said]))
-    named = replace(sheet, title=heading, caption="")
-    drawn = image_grids.sheet_png(named, title or bool(film.labels), zoom=1)
+    return " · ".join(filter(None, [film.title if title else "", said]))
+
+
+def _page(sheet: Images, headed: bool, least: int) -> Image.Image:
+    drawn = image_grids.sheet_png(sheet, headed, zoom=1, least=least if headed else 0)
     # A palette of its own for each moment, but the same way of choosing it: greys stay exact.
     grey = sheet.images.shape[-1] == 1
     return drawn.convert("L") if grey else drawn.quantize(256, method=Image.Quantize.MEDIANCUT)

@@ -148,13 +148,18 @@ def sheet_svg(picture: Images, title: bool) -> svg.Element:
     return root
 
 
-def sheet_png(picture: Images, title: bool, zoom: int = 2) -> Image.Image:
-    """The sheet as pixels, at `zoom` times the size of the drawing."""
+def title_width(title: str) -> int:
+    """How wide a sheet has to be for a title to be read to its end."""
+    return math.ceil(ImageFont.truetype(_FONT, TITLE_SIZE).getlength(plain(title))) + 2 * _MARGIN
+
+
+def sheet_png(picture: Images, title: bool, zoom: int = 2, least: int = 0) -> Image.Image:
+    """The sheet as pixels, at `zoom` times the size of the drawing, which is `least` wide at least."""
     pixels = check(picture)
     layout = _layout(picture, title)
     said = style.foot_lines(picture.footnote, layout.size[0])
     height = layout.size[1] + _LINE * len(said)
-    sheet = Image.new("RGB", (zoom * layout.size[0], zoom * height), LIGHT["paper"])
+    sheet = Image.new("RGB", (zoom * max(layout.size[0], least), zoom * height), LIGHT["paper"])
     pen = ImageDraw.Draw(sheet)
     if title:
         heading, font = plain(picture.title), ImageFont.truetype(_FONT, zoom * TITLE_SIZE)
@@ -226,4 +231,4 @@ def _cut(text: str, room: float, font: ImageFont.FreeTypeFont) -> str:
     return kept + "…"
 
 
-__all__ = ["check", "sheet_png", "sheet_svg", "text_chunks"]
+__all__ = ["check", "sheet_png", "sheet_svg", "text_chunks", "title_width"]
