@@ -204,6 +204,10 @@ def test_sound_gradients_raise_no_alarm_and_lying_ones_do() -> None:
         assert report.repeated
         assert report.findings()[0] == f"{SUSPECTED[0].upper()}{SUSPECTED[1:]}."
         assert SUSPECTED[1:] in str(report)
+        assert "loss=margin" in report.findings()[-1]
+    climbed = cr.explain.robustness(hidden, X, y, (0, 0.1, 0.2), loss="margin", **settings)
+    assert climbed.masked
+    assert climbed.advice == ""
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,10 @@ from chainrule.nn.attacks import Bounds, largest_change
 
 STARTS = 10
 """Random starts of the iterated attack before an alarm is raised."""
+_ADVICE = (
+    "Steps went up the cross-entropy, which is led astray where a network is unsure among many classes too: see "
+    "whether loss=margin finds more."
+)
 SHARES = (0.0, 1 / 255, 2 / 255, 4 / 255, 8 / 255, 16 / 255)
 """Radii that are tried unless told, as shares of the range."""
 
@@ -69,6 +73,8 @@ class Robustness:
     """Whether many steps were repeated from several random starts, because single ones looked too weak."""
     worst: Array
     """The examples after many steps at the largest `eps`."""
+    advice: str = ""
+    """What else to try before an alarm is believed."""
 
     @property
     def masked(self) -> bool:
@@ -79,7 +85,11 @@ class Robustness:
         """The alarms in sentences; none where there are none."""
         if not self.alarms:
             return []
-        return [f"{SUSPECTED[0].upper()}{SUSPECTED[1:]}.", *self.alarms]
+        return [
+            f"{SUSPECTED[0].upper()}{SUSPECTED[1:]}.",
+            *self.alarms,
+            *([self.advice] if self.advice else []),
+        ]
 
     def __str__(self) -> str:
         """A line for each radius."""
@@ -200,6 +210,7 @@ def examined(
         {name: part[0][1] for name, part in curves.items()},
         {name: part[0][2] for name, part in curves.items()} if targeted else {},
         *(unlimited, found, len(y), repeated, curves[MANY_STEPS][1]),
+        advice=_ADVICE if found and climbing.loss == "cross-entropy" else "",
     )
 
 
