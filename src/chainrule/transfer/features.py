@@ -139,7 +139,7 @@ def judge_features(
 
 def _checked(*parts: LabelledFeatures) -> list[LabelledFeatures]:
     """Parts as arrays; raises where they do not fit each other, or where there is nothing to learn from or to judge."""
-    found = []
+    found: list[LabelledFeatures] = []
     for name, part in zip(("train", "val", "test"), parts, strict=True):
         x, y = np.asarray(part[0]), np.asarray(part[1])
         if x.ndim != 2 or y.shape != (len(x),) or (len(y) and y.dtype.kind not in "iu"):

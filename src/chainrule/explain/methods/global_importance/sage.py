@@ -80,7 +80,7 @@ def sage(
     owners = jnp.asarray(membership.reshape(rows.shape[1:]))
     given = (jnp.asarray(y), jnp.asarray(chosen, rows.dtype), jnp.asarray(weights, jnp.result_type(float)))
 
-    mean_loss = _host_loss if isinstance(f, HostFunction) else _loss
+    mean_loss: Callable[..., Array] = _host_loss if isinstance(f, HostFunction) else _loss
 
     def worth(masks: np.ndarray) -> np.ndarray:
         return -np.asarray([mean_loss(f, loss, rows, *given, owners, jnp.asarray(mask)) for mask in masks])
