@@ -114,6 +114,14 @@ def test_the_past_of_a_sequence_is_clustered_by_what_follows() -> None:
         I.predictive_table("ab", 2)
 
 
+def test_a_jump_before_one_cluster_is_unstable_is_among_the_default_values_of_beta() -> None:
+    jumping = I.noisy_typewriter(12, 3) / 12  # tells 1 bit of log2(12), and has no better code than all of it
+    curve = I.bottleneck_curve(jumping, restarts=2)
+    assert curve.first_transition == pytest.approx(4.8231, abs=1e-4)
+    assert (curve.cardinalities[0], curve.cardinalities[-1]) == (1, 12)
+    assert curve.critical_betas[0] == pytest.approx(np.log2(12), rel=0.1)
+
+
 def test_three_terms_contain_the_bottleneck_and_rate_distortion() -> None:
     flips = np.array([[0.0, 1.0], [1.0, 0.0]])
     only_relevance = I.three_term_bottleneck(FLIP, flips, a=1, b=2, c=0)

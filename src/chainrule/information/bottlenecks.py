@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.information.bottleneck_steps import BottleneckProblem, identity, perturbed, random_starts
-from chainrule.information.entropies import total
+from chainrule.information.entropies import shared, total
 from chainrule.information.hard_clusters import hard_clusters
 from chainrule.information.tables import table
 from chainrule.information.units import scale
@@ -161,7 +161,7 @@ def bottleneck_curve(
 ) -> BottleneckCurve:
     """The bottleneck for many beta: followed downwards from every x for itself, then compared with random starts.
 
-    By default 25 values from just below the first transition to twenty times its beta.
+    By default 25 values from just below the first transition, or a jump before it, to twenty times its beta.
 
     >>> curve = bottleneck_curve([[0.45, 0.05], [0.05, 0.45]], [1.2, 2.0, 5.0])
     >>> curve.rates.round(4).tolist(), round(curve.first_transition, 4)
@@ -171,7 +171,7 @@ def bottleneck_curve(
     scale(unit, where)
     values, problem, possible = _problem(where, joint)
     first = first_transition(values)
-    around = first if math.isfinite(first) else 1.0
+    around = first_split(values) if math.isfinite(first) else 1.0
     chosen = np.geomspace(0.8, 20.0, 25) * around if betas is None else np.asarray(betas, np.float64)
     if chosen.ndim != 1 or not chosen.size or not np.isfinite(chosen).all() or not (chosen > 0).all():
         raise ArgumentError(f"{where}(beta={betas}): beta is a positive number")
@@ -207,6 +207,22 @@ def first_transition(joint: Any) -> float:
     singular = np.linalg.svd(scaled, compute_uv=False)
     second = float(singular[1]) if len(singular) > 1 else 0.0
     return 1 / second**2 if second > 1e-8 else math.inf
+
+
+def first_split(joint: Any) -> float:
+    """The beta above which one cluster is surely not best: `first_transition`, or where telling x itself is better.
+
+    Solutions may jump from one cluster to many while one is still stable: beta I(X; Y) is more than H(X) by then.
+
+    >>> from chainrule.information import noisy_typewriter
+    >>> table = noisy_typewriter(12, 3) / 12
+    >>> round(first_transition(table), 4), round(first_split(table), 4)
+    (4.8231, 3.585)
+    """
+    values = table("first_split", "joint", joint, 2)
+    told = shared(values)
+    alone = total(values.sum(axis=1)) / told if told > 1e-12 else math.inf
+    return min(first_transition(values), alone)
 
 
 def _annealed(
@@ -310,4 +326,12 @@ def merged(problem: BottleneckProblem, encoder: np.ndarray) -> np.ndarray:
     return np.asarray(stacked / stacked.sum(axis=1, keepdims=True))
 
 
-__all__ = ["Bottleneck", "BottleneckCurve", "bottleneck", "bottleneck_curve", "first_transition", "merged"]
+__all__ = [
+    "Bottleneck",
+    "BottleneckCurve",
+    "bottleneck",
+    "bottleneck_curve",
+    "first_split",
+    "first_transition",
+    "merged",
+]

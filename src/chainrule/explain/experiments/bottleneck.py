@@ -12,7 +12,7 @@ from chainrule.explain.methods.symbol_sequences import symbols_of
 from chainrule.explain.methods.written_tables import written_matrix
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Positive, Settings, Share
 from chainrule.information.bottleneck_variants import predictive_table
-from chainrule.information.bottlenecks import Bottleneck, BottleneckCurve, bottleneck_curve
+from chainrule.information.bottlenecks import Bottleneck, BottleneckCurve, bottleneck_curve, first_split
 from chainrule.information.channels import binary_symmetric, noisy_typewriter
 from chainrule.information.entropies import entropy, mutual_information
 from chainrule.information.tables import table
@@ -68,7 +68,7 @@ def run(settings: BottleneckSettings, listener: Listener) -> Outcome:
     if not settings.betas and math.isinf(first):
         betas = np.geomspace(0.5, 10, settings.count)
     else:
-        betas = np.array(settings.betas) if settings.betas else _spread(first, settings)
+        betas = np.array(settings.betas) if settings.betas else _spread(first_split(joint), settings)
     starts, seed = settings.restarts, settings.seed
     curve = bottleneck_curve(joint, betas.tolist(), restarts=starts, seed=seed, tol=1e-10, most=5000)
     listener(f"followed {len(curve.points)} values of beta")
@@ -119,7 +119,7 @@ def _source(settings: BottleneckSettings) -> _Source:
 
 
 def _spread(first: float, settings: BottleneckSettings) -> np.ndarray:
-    """Values on both sides of the first transition, the closer to it the denser."""
+    """Values on both sides of where clusters become more, the closer to it the denser."""
     return first * (1 + np.concatenate([[-0.2], np.geomspace(0.02, settings.most - 1, settings.count - 1)]))
 
 
