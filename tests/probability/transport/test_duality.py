@@ -17,12 +17,14 @@ from chainrule.probability.transport import (
     kantorovich_rubinstein,
     lipschitz_constant,
     rounded,
+    slack,
     wasserstein,
 )
 
 DRAW = np.random.default_rng(0)
 X, Y = DRAW.normal(size=(7, 3)), DRAW.normal(size=(5, 3))
 GRID = np.linspace(-2, 2, 41)
+EVEN = np.full(2, 0.5)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -131,6 +133,12 @@ def test_costs_of_your_own_are_functions_or_matrices() -> None:
         (lambda: c_transform(np.zeros((2, 3)), np.zeros(3)), "0 for a potential of rows"),
         (lambda: c_transform(np.zeros((2, 3)), np.zeros(3), axis=2), "axis=2"),
         (lambda: rounded(np.zeros((2, 3)), np.zeros(3), np.zeros(2)), "a weight for each row"),
+        (lambda: rounded(-np.eye(2) / 2, EVEN, EVEN), r"plan\[0, 0\] is -0.5; plan must be finite and not"),
+        (lambda: rounded(np.eye(2) * np.nan, EVEN, EVEN), r"plan\[0, 0\] is nan"),
+        (lambda: rounded(np.eye(2) / 2, EVEN / 2, EVEN), r"a sums to 0.5, b to 1"),
+        (lambda: bounds([1.5, -0.5], EVEN, np.eye(2), EVEN, np.eye(2) / 2), r"a\[1\] is -0.5"),
+        (lambda: slack(np.zeros((2, 3)), np.zeros(3), np.zeros(2)), "a potential for each row"),
+        (lambda: slack(np.zeros((2, 2)), np.zeros((2, 1)), np.zeros(2)), "a potential for each row"),
         (lambda: lipschitz_constant(np.zeros(2), np.zeros((2, 3))), "square matrix"),
         (lambda: kantorovich_rubinstein(X, Y, bound=0.0), "bound must be positive"),
     ],

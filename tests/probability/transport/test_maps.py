@@ -221,6 +221,8 @@ def test_pairs_come_with_the_probabilities_of_the_plan() -> None:
         (lambda: free_barycenter([], X), ArgumentError, "no clouds"),
         (lambda: soft_permutation(np.ones((2, 3))), ArgumentError, "square matrix"),
         (lambda: soft_permutation(np.eye(2), 0.0), ArgumentError, "hard_permutation"),
+        (lambda: soft_permutation(np.eye(2), 1e-320), ArgumentError, r"larger tau, or its limit"),
+        (lambda: draw_pairs(jax.random.key(0), np.zeros((2, 2)), 3), ArgumentError, "mass of the plan is 0"),
         (lambda: jax.jit(hard_permutation)(np.eye(2)), ArgumentError, "soft_permutation with a low tau"),
         (lambda: draw_pairs(jax.random.key(0), [[1.0], [0.0]]), ArgumentError, r"mass of each row\[1\]"),
     ],

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
@@ -12,7 +13,7 @@ import scipy.stats
 from chainrule.core.errors import ArgumentError
 from chainrule.probability import Normal
 from chainrule.probability.divergences import slide
-from chainrule.probability.transport import exact, monotone_coupling, wasserstein_1d
+from chainrule.probability.transport import exact, monotone_coupling, wasserstein, wasserstein_1d
 from chainrule.probability.transport.one_dimensional import ordered
 
 
@@ -162,3 +163,16 @@ def test_points_that_stay_where_they_are_have_no_slope() -> None:
     np.testing.assert_allclose(
         slope(np.array([0.0, 1.0]), np.array([0.0, 0.0, 2.0, 2.0])), [0, -0.5], rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_high_powers_of_lengths_fit_into_single_precision(scale) -> None:
+    x, y = (np.random.default_rng(seed).normal(size=(6, 2)) for seed in (0, 1))
+    small = [(scale * points).astype(np.float32) for points in (x, y)]
+    for distance, column in ((wasserstein, slice(None)), (wasserstein_1d, 0)):
+        found, slope = jax.value_and_grad(lambda x, d=distance, c=column: d(x, small[1][:, c], 20))(
+            small[0][:, column]
+        )
+        expected = float(distance(x[:, column], y[:, column], 20))
+        assert float(found) == pytest.approx(scale * expected, rel=1e-4)
+        assert 0 < float(jnp.abs(slope).max()) < 2

@@ -341,6 +341,10 @@ def test_values_and_plans_are_those_of_another_library(oracle: Any) -> None:
         (lambda: sinkhorn(A, B, SQUARES, method="best"), '"auto", "log" or "scaling"'),
         (lambda: sinkhorn(None, None, point_costs(np.zeros((3, 2)), X, SQUARES)), "as it is"),
         (lambda: point_costs(np.zeros((10, 2)), np.zeros(2)), "rows of equally many numbers"),
+        (lambda: alternating_projections(A, B, SQUARES * np.nan, 1.0), r"cost\[0, 0\] is nan"),
+        (lambda: contraction_rate(SQUARES * np.nan, 1.0), r"cost\[0, 0\] is nan"),
+        (lambda: jax.grad(lambda c: sinkhorn(A, B, c, 1.0).value)(SQUARES * np.nan), r"cost\[0, 0\] is nan"),
+        (lambda: jax.grad(lambda eps: sinkhorn(A, B, SQUARES, eps).value)(-1.0), r"eps=-1\).*"),
     ],
 )
 def test_what_cannot_be_solved_is_refused_with_a_way_out(work: Any, words: str) -> None:
@@ -403,6 +407,16 @@ def test_a_call_that_did_not_converge_warns_and_compiled_code_says_so_by_a_flag(
         warnings.simplefilter("error")
         flag = jax.jit(lambda c: sinkhorn(None, None, c, 0.05, max_iterations=3).converged)(COST)
     assert not bool(flag)
+
+
+def test_a_call_that_is_differentiated_warns_as_well_whatever_it_is_differentiated_by() -> None:
+    def value(a: Any, cost: Any, eps: Any) -> Any:
+        return sinkhorn(a, None, cost, eps, max_iterations=3).value
+
+    even = jnp.full(32, 1 / 32)
+    for position in range(3):
+        with pytest.warns(ChainruleWarning, match="after 3 iterations with eps=0.05"):
+            jax.grad(value, argnums=position)(even, jnp.asarray(COST), 0.05)
 
 
 def test_the_usual_eps_is_a_twentieth_of_the_mean_cost() -> None:

@@ -147,6 +147,22 @@ def test_transport_with_a_price_of_mass_is_differentiable_too() -> None:
         jax.grad(lambda t: value(t, "cost", "mass"))(1.0)
 
 
+@pytest.mark.parametrize("penalty", ["kl", "mass"])
+def test_the_slope_by_the_price_of_mass_is_the_mass_that_differs(penalty: str) -> None:
+    def found(rho: Any) -> Any:
+        return unbalanced(2 * A, 3 * B, SQUARES, 0.5, rho, penalty=penalty, tolerance=1e-12)
+
+    slope = float(jax.grad(lambda rho: found(rho).value)(0.7))
+    sides = [float(found(0.7 + t).value) for t in (1e-5, -1e-5)]
+    assert slope == pytest.approx((sides[0] - sides[1]) / 2e-5, rel=1e-5)
+    if penalty == "mass":
+        plan = np.asarray(found(0.7).plan)
+        differs = np.abs(plan.sum(axis=1) - 2 * A).sum() + np.abs(plan.sum(axis=0) - 3 * B).sum()
+        assert slope == pytest.approx(differs, rel=1e-6)
+        with pytest.raises(ArgumentError, match=r"meet their bounds\n.*and once"):
+            jax.hessian(lambda cost: unbalanced(2 * A, 3 * B, cost, 0.5, 0.7, penalty="mass").value)(SQUARES)
+
+
 def test_derivatives_by_theorem_keep_no_iterations_and_unrolled_ones_recompute_them() -> None:
     """The reverse pass of the default holds a few arrays of the size of the cost, however long it iterates."""
     cost = jax.ShapeDtypeStruct((200, 200), jnp.float64)

@@ -47,6 +47,8 @@ def draw_pairs(key: Key, plan: Any, count: int | None = None) -> CoupledRows:
     if count is None:
         sums = require("draw_pairs", "mass of each row", mass.sum(axis=1), lambda v: v > 0, "be positive")
         return CoupledRows(jnp.arange(len(sums)), jax.random.categorical(key, logs, axis=1))
+    total = require("draw_pairs", "mass of the plan", mass.sum(), lambda v: v > 0, "be positive")
+    logs = logs - jnp.log(total)
     drawn = jax.random.categorical(key, logs.ravel(), shape=(whole("draw_pairs", "count", count),))
     return CoupledRows(drawn // mass.shape[1], drawn % mass.shape[1])
 

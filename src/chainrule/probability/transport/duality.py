@@ -13,10 +13,13 @@ approximation algorithms for optimal transport via Sinkhorn iteration, NeurIPS 2
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
-from chainrule.probability.distributions.parameters import floating
+from chainrule.probability.distributions.parameters import floating, require
+from chainrule.probability.transport.costs import weights_of
+from chainrule.probability.transport.marginals import check_totals
 
 
 class Bounds(NamedTuple):
@@ -68,6 +71,9 @@ def rounded(plan: Any, a: Any, b: Any) -> Float[Array, "some others"]:
             f"rounded: a plan of shape {mass.shape} with weights of shapes {rows.shape} and {columns.shape}",
             remedy="give a weight for each row and for each column",
         )
+    mass = require("rounded", "plan", mass, lambda v: (v >= 0) & (v < np.inf), "be finite and not negative")
+    rows = check_totals("rounded", weights_of("rounded", "a", rows, len(rows)), columns)
+    columns = weights_of("rounded", "b", columns, len(columns))
     mass = mass * _no_more(rows, mass.sum(axis=1))[:, None]
     mass = mass * _no_more(columns, mass.sum(axis=0))[None, :]
     # What rows and columns still lack; rounding of sums must not make any of it negative.
@@ -97,7 +103,13 @@ def slack(cost: Any, f: Any, g: Any) -> Float[Array, "some others"]:
     >>> slack([[0.0, 1.0], [1.0, 0.0]], [0.0, 0.5], [0.0, -0.5]).tolist()
     [[0.0, 1.5], [0.5, 0.0]]
     """
-    return floating(cost) - floating(f)[:, None] - floating(g)[None, :]
+    matrix, rows, columns = floating(cost), floating(f), floating(g)
+    if matrix.ndim != 2 or (*rows.shape, *columns.shape) != matrix.shape:
+        raise ArgumentError(
+            f"slack: potentials of shapes {rows.shape} and {columns.shape} do not fit costs of shape {matrix.shape}",
+            remedy="give a potential for each row and for each column",
+        )
+    return matrix - rows[:, None] - columns[None, :]
 
 
 def lipschitz_constant(values: Any, distance: Any) -> Scalar:

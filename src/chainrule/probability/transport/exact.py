@@ -117,9 +117,13 @@ def wasserstein(x: Any, y: Any, p: float = 2, a: Any = None, b: Any = None) -> S
         return wasserstein_1d(first[:, 0], second[:, 0], p, a, b)
     some = weights_of("wasserstein", "a", a, len(first), first.dtype)
     others = weights_of("wasserstein", "b", b, len(second), first.dtype)
-    total = exact(some, others, cost_matrix(first, second, "power", p)).cost / some.sum()
+    unit: Array | float = 1.0
+    if p > 2:  # a high power of a length may be too large or too small for its type: in units of the longest
+        longest = jax.lax.stop_gradient(cost_matrix(first, second, "euclidean").max())
+        unit = jnp.where(longest > 0, longest, 1.0)
+    total = exact(some, others, cost_matrix(first / unit, second / unit, "power", p)).cost / some.sum()
     positive = total > 0  # the root has no slope at zero, where the distance has its minimum
-    return jnp.where(positive, jnp.where(positive, total, 1.0) ** (1 / p), 0.0)
+    return unit * jnp.where(positive, jnp.where(positive, total, 1.0) ** (1 / p), 0.0)
 
 
 def _known(array: Any) -> np.ndarray:

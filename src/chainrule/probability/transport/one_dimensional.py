@@ -39,11 +39,14 @@ def wasserstein_1d(x: Any, y: Any, p: float = 1, a: Any = None, b: Any = None) -
         raise ArgumentError(
             f"wasserstein_1d(p={p}): below 1 the triangle inequality fails", remedy="use p >= 1"
         )
+    apart, mass = _moves(x, y, a, b)
     if math.isinf(p):
-        apart, mass = _moves(x, y, a, b)
         return jnp.where(mass > 0, apart, 0.0).max(axis=-1)
-    total = power_1d(x, y, p, a, b)
-    return jnp.where(total > 0, jnp.where(total > 0, total, 1.0) ** (1 / p), 0.0)
+    # In units of the longest move: a high power of a length may be too large or too small for its type.
+    longest = jax.lax.stop_gradient(apart.max(axis=-1, keepdims=True))
+    unit = jnp.where((longest > 0) & (p > 2), longest, 1.0)
+    total = (mass * (apart / unit) ** p).sum(axis=-1)
+    return jnp.where(total > 0, unit[..., 0] * jnp.where(total > 0, total, 1.0) ** (1 / p), 0.0)
 
 
 def power_1d(x: Any, y: Any, p: float, a: Any = None, b: Any = None) -> Float[Array, "*batch"]:

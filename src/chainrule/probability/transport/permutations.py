@@ -18,7 +18,7 @@ import scipy.optimize
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
-from chainrule.probability.distributions.parameters import finite, floating
+from chainrule.probability.distributions.parameters import finite, floating, require
 
 
 def soft_permutation(
@@ -40,12 +40,15 @@ def soft_permutation(
     if key is not None:
         scores = scores + jax.random.gumbel(key, scores.shape, scores.dtype)
 
+    warmer = "use a larger tau, or its limit: hard_permutation"
+    cooled = require("soft_permutation", "logits / tau", scores / tau, jnp.isfinite, "be finite", warmer)
+
     def scaled(values: Array, _: None) -> tuple[Array, None]:
         for axis in (-1, -2):
             values = values - jax.nn.logsumexp(values, axis=axis, keepdims=True)
         return values, None
 
-    logs, _ = jax.lax.scan(scaled, scores / tau, length=whole("soft_permutation", "iterations", iterations))
+    logs, _ = jax.lax.scan(scaled, cooled, length=whole("soft_permutation", "iterations", iterations))
     return jnp.exp(logs)
 
 

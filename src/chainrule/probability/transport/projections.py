@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from chainrule.core.checks import whole
 from chainrule.core.types import Array, Float
+from chainrule.probability.distributions.parameters import finite
 from chainrule.probability.transport.entropic.costs import EntropicProblem
 from chainrule.probability.transport.entropic.marginals import Balanced
 from chainrule.probability.transport.sinkhorn import as_costs, checked_weights, strength
@@ -41,7 +42,7 @@ def alternating_projections(a: Any, b: Any, cost: Any, eps: Any = None, steps: i
     costs = as_costs("alternating_projections", cost)
     rows, columns = checked_weights("alternating_projections", a, b, costs)
     problem = EntropicProblem(rows, columns, strength("alternating_projections", eps, costs), Balanced())
-    matrix = costs.matrix_of("alternating_projections")
+    matrix = finite("alternating_projections", "cost", costs.matrix_of("alternating_projections"))
     return _projected(matrix, problem, whole("alternating_projections", "steps", steps))
 
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Scalar
+from chainrule.probability.distributions.parameters import finite
 from chainrule.probability.transport.entropic.result import EntropicTransport
 from chainrule.probability.transport.sinkhorn import as_costs, strength
 
@@ -36,7 +37,8 @@ def contraction_rate(cost: Any, eps: Any = None) -> ContractionRate:
     """
     costs = as_costs("contraction_rate", cost)
     absolute = strength("contraction_rate", eps, costs)
-    delta = _spread(costs.matrix_of("contraction_rate")) / absolute
+    matrix = finite("contraction_rate", "cost", costs.matrix_of("contraction_rate"))
+    delta = _spread(matrix) / absolute
     kappa = jnp.tanh(delta / 4)
     return ContractionRate(delta, kappa, kappa**2)
 

@@ -129,9 +129,10 @@ def strength(where: str, eps: Any, costs: Costs) -> Scalar:
         raise ArgumentError(
             f"{where}(eps): one number, not shape {given.shape}", remedy="use jax.vmap for several"
         )
-    if not isinstance(given, jax.core.Tracer) and not 0 < float(given) < np.inf:
+    known = jax.lax.stop_gradient(given)
+    if not isinstance(known, jax.core.Tracer) and not 0 < float(known) < np.inf:
         raise ArgumentError(
-            f"{where}(eps={float(given):g}): the entropic strength is positive and finite",
+            f"{where}(eps={float(known):g}): the entropic strength is positive and finite",
             remedy="for transport without it use exact(a, b, cost)",
         )
     return given
@@ -185,14 +186,18 @@ def with_value(result: EntropicTransport, value: Scalar) -> EntropicTransport:
 
 def warn_unless_converged(where: str, result: EntropicTransport) -> None:
     """Say what was not reached, and what to do; compiled code has the flag instead."""
-    if isinstance(result.error, jax.core.Tracer) or bool(np.all(result.converged)):
+    # A call that is differentiated but not compiled has all numbers, and warns as any other.
+    known = jax.lax.stop_gradient((result.error, result.costs, result.problem, result.found))
+    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(known))
+    if traced or bool(np.all(result.converged)):
         return
-    error = float(np.max(result.error))
+    misplaced, costs, problem, found = known
+    error = float(np.max(misplaced))
     if not np.isfinite(error):
-        _refuse_costs(where, result.costs)
-    eps, digits = float(np.min(result.eps)), float(rounding(result.problem, *result.found))
-    finer = _finer(result.costs.dtype)
-    kept = f"{result.costs.dtype} keeps potentials to {digits:.2g} only"
+        _refuse_costs(where, costs)
+    eps, digits = float(np.min(problem.eps)), float(rounding(problem, *found))
+    finer = _finer(costs.dtype)
+    kept = f"{costs.dtype} keeps potentials to {digits:.2g} only"
     if eps < digits:  # rounding alone changes the plan several times over: what was found is no answer
         raise ArgumentError(f"{where}(eps={eps:.3g}): {kept}, which is more than eps", remedy=f"use {finer}")
     if error * eps < _COARSE * digits:

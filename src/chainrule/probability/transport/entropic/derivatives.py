@@ -28,10 +28,13 @@ from chainrule.probability.transport.entropic.costs import (
     dual_value,
     plan_mass,
     soft_minimum,
+    totals,
 )
 from chainrule.probability.transport.entropic.marginals import Balanced, Partial
 
 _PLACE = "derivatives of potentials"
+_AT_BOUND = 0.99
+"""Potentials of this share of the price of mass may have reached it; of those that have not the plan lacks nothing."""
 _DIRECT = 4096
 """Up to so many columns the system is factorised; beyond, solved by conjugate gradients."""
 
@@ -56,13 +59,29 @@ def _envelope(primals: Any, tangents: Any) -> tuple[Array, Array]:
         (problem.a @ at_f / problem.a.sum(), problem.b @ at_g / problem.b.sum()) if balanced else (0.0, 0.0)
     )
 
+    # Potentials at their bounds move with these, and earn what the plan lacks there.
+    lack = jax.lax.stop_gradient(_lack(costs, problem, at_f, at_g))
+
     def dual(costs: Costs, problem: EntropicProblem) -> Scalar:
         gain = problem.marginals.gain
         gains = gain(problem.a, at_f - mean_f) + gain(problem.b, at_g - mean_g)
         excess = plan_mass(costs, problem, at_f, at_g) - problem.a.sum() * problem.b.sum()
-        return gains - problem.eps * excess
+        priced = lack * problem.marginals.rho if isinstance(problem.marginals, Partial) else 0.0
+        return gains + priced - problem.eps * excess
 
     return value_at(costs, problem, f, g), jax.jvp(dual, (costs, problem), tangents[:2])[1]
+
+
+def _lack(costs: Costs, problem: EntropicProblem, f: Array, g: Array) -> Scalar | float:
+    """The mass that partial transport leaves away, at both ends."""
+    if not isinstance(problem.marginals, Partial):
+        return 0.0
+    found, rho = totals(costs, problem, f, g), problem.marginals.rho
+    sides = ((f, problem.a - found.rows), (g, problem.b - found.columns))
+    return sum(
+        (jnp.where(jnp.abs(own) >= _AT_BOUND * rho, jnp.sign(own) * lack, 0.0).sum() for own, lack in sides),
+        jnp.zeros((), f.dtype),
+    )
 
 
 @jax.custom_jvp
@@ -80,7 +99,7 @@ def _implicit(primals: Any, tangents: Any) -> tuple[Any, Any]:
     if isinstance(problem.marginals, Partial):
         raise ArgumentError(
             "unbalanced: potentials of partial transport have no derivative where they meet their bounds",
-            remedy='differentiate the value, or use penalty="kl"',
+            remedy='differentiate the value, and once, or use penalty="kl"',
         )
     at = potentials_at(costs, problem, f, g)
 
