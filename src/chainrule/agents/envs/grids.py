@@ -16,6 +16,7 @@ Cells: TypeAlias = Shaped[np.ndarray, "height width"]
 UP, RIGHT, DOWN, LEFT = (-1, 0), (0, 1), (1, 0), (0, -1)
 CELL = 32
 """Pixels of a cell in a drawing."""
+_ROUNDING = 1e-6
 
 
 def read_cells(rows: Sequence[str], known: Collection[str], where: str) -> Cells:
@@ -59,7 +60,9 @@ def sideways(action: Array, count: int = 4) -> Int[Array, "3"]:
 def slipping(share: Array | float) -> Float[Array, "3"]:
     """How likely each of the three is, where a share of all moves goes to either side."""
     side = jnp.asarray(share, jnp.float32) / 2
-    return jnp.stack([side, 1 - 2 * side, side])
+    ahead = 1 - 2 * side
+    # Thirds are equal: a rounding between them would make one of equally good actions the better one.
+    return jnp.stack([side, jnp.where(jnp.abs(ahead - side) < _ROUNDING, side, ahead), side])
 
 
 def drawn_cells(cells: Cells, colors: Mapping[str, str]) -> list[Shape]:
