@@ -55,6 +55,9 @@ def test_other_classes_get_a_head_of_their_own_and_it_is_said(
     assert "head begins afresh: classes are others than those of toy" in result.out
     config = yaml.safe_load(Path("runs/next/config.yaml").read_text())
     assert config["model"]["from"]["fresh"] == ["head"]
+    Path("values.csv").write_text("x,y,z\n" + "".join(f"{i},{i % 7},{i / 9}\n" for i in range(60)))
+    result = cli("train", "from=toy", "data=values.csv", "data.target=z", "steps=1", "--dry-run")
+    assert "head begins afresh: targets are others than those of toy" in result.out
 
 
 def test_a_setting_of_the_model_with_this_name_comes_first(cli: Command) -> None:

@@ -73,7 +73,7 @@ def train(
         _tell_data(request, data)
     before, request = request, request.fitted(data)
     if request is not before and not (json or quiet):
-        _tell_head(request)
+        _tell_head(request, data)
     built, origin = request.build(data)
     if find_lr:
         _find_lr(request, built, data, json=json)
@@ -107,15 +107,14 @@ def _tell_data(request: "TrainingRequest", data: "Data") -> None:
             say("series", line)
 
 
-def _tell_head(request: "TrainingRequest") -> None:
+def _tell_head(request: "TrainingRequest", data: "Data") -> None:
     """Which layer begins afresh, though nobody said so."""
     from chainrule.cli.output import say
 
     assert request.start is not None, "only then there is a head to replace"
-    say(
-        "head",
-        f"{request.start.fresh[-1]} begins afresh: classes are others than those of {request.start.run.id}",
-    )
+    run = request.start.run
+    outputs = "classes" if run.schema.classes and data.schema.classes else "targets"
+    say("head", f"{request.start.fresh[-1]} begins afresh: {outputs} are others than those of {run.id}")
 
 
 def _train(
