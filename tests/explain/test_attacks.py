@@ -87,6 +87,7 @@ def test_the_probe_says_raw_units_and_more_steps_do_no_worse(runs: list[Run]) ->
     assert found["change"] == pytest.approx([0, 30 / 255, 60 / 255])
     assert found["range"] == [0, 255]
     assert "from 0 to 255" in outcome.findings[0]
+    assert any("but for chance (" in line for line in outcome.findings)  # and no alarm
     assert found["accuracy, one step"][0] == found["accuracy, many steps"][0] > 0.9
     assert found["accuracy, many steps"][-1] <= found["accuracy, one step"][-1] + 0.01
     assert found["accuracy, many steps"][-1] < found["accuracy, many steps"][0]

@@ -149,9 +149,10 @@ def _findings(measured: list[_Measured], names: tuple[str, str], counts: list[in
             else "stay as far apart"
         )
         closest = min(measured, key=lambda one: one.proxy)
+        where = "at the input" if closest is first else closest.name
+        least = "its least" if closest is last else f"and least {where} ({closest.proxy:.2f})"
         found.append(
-            f"Through the network they {trend}: the proxy distance is {last.proxy:.2f} {last.name}, and least "
-            f"{'at the input' if closest is first else closest.name} ({closest.proxy:.2f})."
+            f"Through the network they {trend}: the proxy distance is {last.proxy:.2f} {last.name}, {least}."
         )
     return found
 
