@@ -11,8 +11,10 @@ import pytest
 import scipy.stats
 
 from chainrule.core.errors import ArgumentError, ChainruleWarning
+from chainrule.core.types import Array, Float
 from chainrule.networks.flows import checking, splines
 from chainrule.networks.flows.audit import audit, layers_of, volumes_by_layer
+from chainrule.networks.flows.audit_pictures import audit_table
 from chainrule.networks.flows.autoregressive import Autoregressive, masked_autoregressive
 from chainrule.networks.flows.base import Bijection, Conditions, Events, Mapped
 from chainrule.networks.flows.base_distributions import (
@@ -25,6 +27,7 @@ from chainrule.networks.flows.base_distributions import (
     StudentBase,
 )
 from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection, Reshaped
+from chainrule.networks.flows.conditioners import AutoregressiveConditioner
 from chainrule.networks.flows.couplings import Coupling, check_roles, roles
 from chainrule.networks.flows.elementwise import LeakyReLU, ScaleShift, Sigmoid
 from chainrule.networks.flows.linear import LULinear, Permutation, ReversedEntries, Triangular
@@ -287,6 +290,18 @@ class Broken(Bijection):
         return Mapped(x / 2, jnp.zeros(len(x)))
 
 
+@final
+class Leaking(AutoregressiveConditioner):
+    """The same numbers for all entries, made of all of them."""
+
+    def __call__(
+        self, x: Float[Array, "batch entries"], condition: Conditions = None
+    ) -> Float[Array, "numbers batch entries"]:
+        del condition
+        every = jnp.broadcast_to(0.1 * x.sum(axis=1, keepdims=True), x.shape)
+        return jnp.stack([every, every])
+
+
 def test_an_audit_passes_a_flow_that_is_right_and_names_the_layer_that_is_not() -> None:
     x = jnp.asarray(ROWS[:, :2])
     right = BijectionChain([ScaleShift((2,), 0.5), ReversedEntries(2)])
@@ -302,6 +317,33 @@ def test_an_audit_passes_a_flow_that_is_right_and_names_the_layer_that_is_not() 
     names, volumes = volumes_by_layer(right, x)
     assert list(names) == ["2 ReversedEntries", "1 ScaleShift"]
     np.testing.assert_allclose(volumes.sum(axis=0), right.inverse(x).log_det, atol=1e-6)
+
+
+@final
+class Pointed(Bijection):
+    """The identity, with a slope that is not a number."""
+
+    shape: tuple[int, ...] = (2,)
+
+    def forward(self, z: Events, condition: Conditions = None) -> Mapped:
+        del condition
+        return Mapped(z, jnp.zeros(len(z)))
+
+    def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
+        del condition
+        return Mapped(x + jnp.sqrt(0 * jnp.abs(x)), jnp.zeros(len(x)))
+
+
+def test_an_audit_names_masks_that_leak_and_slopes_that_are_not_numbers() -> None:
+    """A layer that says it is autoregressive, whose entries all see each other; and values that hide their slope."""
+    x = jnp.asarray(ROWS[:, :2])
+    leaking = Autoregressive(2, AffineSynthesiser(), network=Leaking(), key=KEY)
+    found = audit(leaking, StandardNormal((2,)), x, KEY)
+    assert any("an entry depends on later ones" in one for one in found.failures), found.failures
+    assert float(audit_table(found).rows[0][5]) > 0.01
+    assert audit(Pointed(), StandardNormal((2,)), x, KEY).failures[0] == (
+        "layer 1, Pointed: the volume is not that of the Jacobian: off by inf"
+    )
 
 
 def test_total_probability_of_many_dimensions_is_weighed_and_says_when_too_few_draws_count() -> None:

@@ -32,8 +32,10 @@ def examine(run: Run, data: Data, settings: AuditSettings) -> Outcome:
     model: Any = eqx.nn.inference_mode(run.model)  # can be audited, see `_applies`
     split, said = data.held_out()
     key = random.key(settings.seed, "audit")
-    x = jnp.asarray(split.batch(np.arange(min(settings.n, len(split)))).x, jnp.float32)
-    found = model.audit(units.dequantized(data.schema, x, random.at(key, 0)), random.at(key, 1))
+    batch = split.batch(np.arange(min(settings.n, len(split))))
+    x = units.dequantized(data.schema, jnp.asarray(batch.x, jnp.float32), random.at(key, 0))
+    given = model.conditional and batch.y is not None
+    found = model.audit(x, random.at(key, 1), batch.y if given else None)
     worst = max(found.whole.inverse_error, found.far.inverse_error)
     verdict = (
         [f"{len(found.failures)} of its checks failed: {'; '.join(found.failures)}.", f"{found.remedy}."]
@@ -45,6 +47,13 @@ def examine(run: Run, data: Data, settings: AuditSettings) -> Outcome:
             f"Data are found again from their codes to {worst:.2g}, a tolerance of {found.tolerance:g} allowed.",
             *verdict,
             f"{found.mass.words[0].upper()}{found.mass.words[1:]}.",
+            *(
+                [
+                    "Each example is told its own condition; the total is that given the condition of the first."
+                ]
+                if given
+                else []
+            ),
             *said,
         ],
         [],

@@ -3,6 +3,7 @@
 A density of numbers that only take some values could grow without limit, column by column: a spike on each of them.
 Columns of a table that repeat their values are looked at here. Where these are equally spaced, noise over the space
 between two fills it, in training and in scores, and draws are rounded back; where they are not, the column is refused.
+So is one that other columns give by a sum: all rows lie on a plane then, where a density has no limit either.
 """
 
 import math
@@ -32,6 +33,12 @@ _ROWS, _NUMBERS = 100_000, 2**22
 """Rows, and numbers, that are looked at at most."""
 _ROUNDING = 1e-6
 """Of values in the units of the model."""
+_GIVEN = 1e-4
+"""What the columns before leave of a column that they give, as a share of its deviation: some of it is rounding."""
+_SPARE = 10
+"""Rows beyond as many as there are columns, from which on that is no chance."""
+_PART = 1e-3
+"""Coefficients of standardised columns below this are none."""
 
 Column = Float[np.ndarray, " rows"]
 
@@ -103,6 +110,8 @@ def measured(data: Data) -> tuple[tuple[float, float], ...]:
     found = [column_grid(raw[:, j], _ROUNDING / abs(factor[j])) for j in range(raw.shape[1])]
     for name, grid, column in zip(names, found, raw.T, strict=True):
         _refuse_few(name, grid, column)
+    free = [j for j, grid in enumerate(found) if grid is None]
+    _refuse_given(data, [names[j] for j in free], x[:, free])
     noisy = [f"{plain(name)} ({grid.gap:g})" for name, grid in zip(names, found, strict=True) if grid]
     if not noisy:
         return ()
@@ -140,6 +149,27 @@ def _refuse_few(name: str, grid: ColumnGrid | None, column: Column) -> None:
             remedy=f"leave it out: data.drop={plain(name)}   or tell it to the flow: data.target={plain(name)} "
             "conditional=true",
         )
+
+
+def _refuse_given(data: Data, names: list[str], x: Float[np.ndarray, "rows columns"]) -> None:
+    """A column that is a sum of multiples of others: a plane, on which all rows could be as dense as one likes."""
+    count, size = x.shape
+    if size < 2 or count < size + _SPARE:
+        return
+    unit = (x - x.mean(axis=0)) / x.std(axis=0)
+    left = np.abs(np.diagonal(np.linalg.qr(unit, mode="r"))) / math.sqrt(count)
+    if left.min() >= _GIVEN:
+        return
+    last = int(np.argmax(left < _GIVEN))
+    parts = np.linalg.lstsq(unit[:, :last], unit[:, last], rcond=None)[0]
+    columns = bool(data.schema.columns)
+    others = [f"{plain(names[j])!r}" if columns else names[j] for j in np.flatnonzero(abs(parts) > _PART)]
+    shown = ", ".join(others[:6]) + (f" and {len(others) - 6} more" if len(others) > 6 else "")
+    raise DataError(
+        f"{f'column {plain(names[last])!r}' if columns else names[last]} is a sum of multiples of {shown}, up to "
+        f"{left[last]:.1g} of its deviation: no density of all of them has a limit",
+        remedy=f"leave it out: data.drop={plain(names[last])}" if columns else "leave it out of the arrays",
+    )
 
 
 def _refuse_levels(data: Data, x: np.ndarray) -> None:

@@ -34,8 +34,8 @@ def all_of(
     """Every picture that suits the data; `filled` puts noise between their levels, that of the model unless given."""
     for_noise, for_audit, for_plane = jax.random.split(key, 3)
     split, _ = data.held_out()
-    some = split.batch(np.arange(min(_EXAMPLES, len(split)))).x
-    x = (filled or model.filled)(jnp.asarray(some, jnp.float32), for_noise)
+    some = split.batch(np.arange(min(_EXAMPLES, len(split))))
+    x = (filled or model.filled)(jnp.asarray(some.x, jnp.float32), for_noise)
     codes = np.asarray(eqx.filter_jit(model.encode)(x), np.float64)
     found: list[Picture] = []
     if model.schema.shape == (2,):
@@ -44,7 +44,8 @@ def all_of(
         found += [_temperatures(model, for_plane), _interpolation(model, x)]
     found += [_quantiles(codes), _radius(codes)]
     found += [_correlations(codes)] if codes.shape[1] > 1 else []
-    return [*found, _volumes(model, x), audit_table(model.audit(x, for_audit))]
+    given = some.y if model.conditional else None
+    return [*found, _volumes(model, x), audit_table(model.audit(x, for_audit, given))]
 
 
 def _quantiles(codes: np.ndarray) -> Lines:

@@ -16,11 +16,12 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleWarning, DivergedError
 from chainrule.core.pictures import Scatter
 from chainrule.data import Batch, Schema
-from chainrule.models.flow import fit_density, plane, reverse_divergence
+from chainrule.models.flow import fit_density, pictures, plane, reverse_divergence
 from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.settings import FlowConfig, base_distribution
 from chainrule.networks.flows import normalization
 from chainrule.networks.flows.audit import layers_of
+from chainrule.networks.flows.audit_pictures import audit_table
 from chainrule.networks.flows.base_distributions import StandardNormal
 from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.elementwise import ScaleShift, Sigmoid
@@ -93,6 +94,20 @@ def test_a_conditional_flow_tells_classes_apart_in_every_base_and_layer() -> Non
         np.testing.assert_allclose(model.log_prob_given(batch), own, rtol=1e-4)
     with pytest.raises(ArgumentError, match="no targets to be told"):
         build("maf", conditional=True)
+
+
+def test_the_report_audits_a_conditional_flow_under_the_conditions_of_its_examples() -> None:
+    x = np.random.default_rng(1).normal(size=(96, 3))
+    data = cr.data.from_arrays(x, np.arange(96) % 2)
+    seen = data.train.batch(range(32))
+    batch = Batch(jnp.asarray(seen.x), jnp.asarray(seen.y))
+    model = trained(build("maf", data.schema, conditional=True, **SMALL), batch)
+    held = data.held_out()[0].batch(range(len(data.held_out()[0])))
+    shown = pictures.all_of(model, data, KEY)[-1]
+    key = jax.random.split(KEY, 3)[1]
+    x = jnp.asarray(held.x)
+    assert shown == audit_table(model.audit(x, key, held.y))
+    assert shown != audit_table(model.audit(x, key))
 
 
 def test_linear_conditioners_reach_the_likelihood_of_the_best_gaussian() -> None:

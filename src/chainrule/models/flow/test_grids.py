@@ -129,6 +129,23 @@ def test_a_column_that_is_always_the_same_is_refused_by_name(tmp_path: Path) -> 
         cr.models.build("realnvp", from_arrays(images), width=4, scales=1)
 
 
+def test_a_column_that_others_add_up_to_is_refused_by_name(tmp_path: Path) -> None:
+    parts = DRAW.normal(size=(60, 3)) * [1.0, 50.0, 1e-3]
+    rows = np.column_stack([parts, 2 * parts[:, 0] - 1e3 * parts[:, 2] + 7])
+    text = ["first,second,third,total", *(",".join(f"{value:.9f}" for value in row) for row in rows)]
+    (tmp_path / "rows.csv").write_text("\n".join(text))
+    with pytest.raises(
+        DataError, match="column 'total' is a sum of multiples of 'first', 'third'"
+    ) as refused:
+        cr.models.build("maf", cr.data.load(tmp_path / "rows.csv", target="none"), layers=1, width=8)
+    assert "data.drop=total" in str(refused.value)
+    data = cr.data.load(tmp_path / "rows.csv", target="none", drop="total")  # as it says
+    assert isinstance(cr.models.build("maf", data, layers=1, width=8), FlowModel)
+    noisy = rows + 1e-2 * rows.std(axis=0) * DRAW.normal(size=rows.shape)
+    assert grids.measured(from_arrays(noisy, kind="table")) == ()
+    assert grids.measured(from_arrays(rows[:12], kind="table")) == ()  # too few rows to tell
+
+
 def test_images_of_fractions_that_are_levels_are_asked_for_their_number() -> None:
     data = from_arrays(DRAW.integers(0, 256, (40, 4, 4, 1)) / 255.0)
     with pytest.raises(ArgumentError, match="shares of 255") as refused:

@@ -141,6 +141,7 @@ def _jacobian_numbers(
         ).max()
     singular = jnp.linalg.svd(jacobians, compute_uv=False)
     error = _share(volume, jnp.linalg.slogdet(jacobians)[1]).max()
+    error = jnp.where(jnp.isnan(error), jnp.inf, error)  # it was computed, and is wrong
     worst = (singular[:, 0] / singular[:, -1]).max()
     return jnp.stack([error, jnp.abs(jnp.log(singular)).max(), worst, above])
 

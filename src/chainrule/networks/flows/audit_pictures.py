@@ -3,6 +3,8 @@
 from chainrule.core.pictures import Table
 from chainrule.networks.flows.findings import Audit, LayerAudit
 
+_ERRORS = ("|x - T(T⁻¹x)|", "|z - T⁻¹(Tz)|", "volumes", "Jacobian", "mask")
+
 
 def audit_table(found: Audit) -> Table:
     """What was found, and what to do where something is off."""
@@ -12,15 +14,18 @@ def audit_table(found: Audit) -> Table:
     return Table(
         "audit",
         "Audit: inverse and volumes",
-        ["", "|x - T(T⁻¹x)|", "|z - T⁻¹(Tz)|", "volumes", "Jacobian", "log-scale", "condition", "not finite"],
+        ["", *_ERRORS, "log-scale", "condition", "not finite"],
         [_row(part) for part in parts],
         caption=f"Largest errors at held-out examples, as a share of values above one; tolerance {found.tolerance:g}. "
+        "Volumes: those of both directions together; mask: how much entries of an autoregressive layer depend on later "
+        "ones. "
         f"{found.mass.words[0].upper()}{found.mass.words[1:]}. {verdict}.{remedy}",
     )
 
 
 def _row(part: LayerAudit) -> list[str]:
-    errors = (part.inverse_error, part.converse_error, part.volume_sum, part.volume_error)
+    there = part.inverse_error, part.converse_error
+    errors = (*there, part.volume_sum, part.volume_error, part.triangularity)
     scales = (part.largest_log_scale, part.condition)
     shown = [f"{value:.1e}" for value in errors] + [f"{value:.3g}" for value in scales]
     return [part.name, *("" if text == "nan" else text for text in shown), f"{part.non_finite:.2%}"]
