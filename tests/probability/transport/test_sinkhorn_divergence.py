@@ -10,7 +10,7 @@ import pytest
 import scipy.optimize
 from scipy.spatial.distance import cdist
 
-from chainrule.core.errors import ArgumentError, ChainruleWarning
+from chainrule.core.errors import ArgumentError, ChainruleWarning, DivergedError
 from chainrule.probability.transport import divergence, point_flow, sinkhorn, sinkhorn_divergence, usual_eps
 
 DRAW = np.random.default_rng(0)
@@ -83,6 +83,27 @@ def test_many_points_are_compared_without_a_matrix_and_with_the_same_result(
     assert float(sinkhorn_divergence(X, Y)) == pytest.approx(dense, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "cost", "dense"), [(np.float32, "sqeuclidean", 2**26), (np.float64, "euclidean", 1)]
+)
+def test_points_without_weight_change_nothing_however_far_away_they_are(
+    kind: Any, cost: str, dense: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(divergence, "_DENSE", dense)
+    x, y = X[:6].astype(kind), Y[:5].astype(kind)
+    filled = np.concatenate([x, [[1e3, 1e3]]]).astype(kind)
+    weights = np.append(np.full(6, 1 / 6), 0.0).astype(kind)
+
+    def value(points: Any, shares: Any) -> Any:
+        return sinkhorn_divergence(points, y, 0.3, a=shares, cost=cost, tolerance=1e-4)
+
+    alone, slope = jax.value_and_grad(value)(x, weights[:6])
+    with_it, (slopes, by_weight) = jax.value_and_grad(value, argnums=(0, 1))(filled, weights)
+    assert float(with_it) == pytest.approx(float(alone), rel=1e-4)
+    np.testing.assert_allclose(slopes, np.concatenate([slope, [[0, 0]]]), atol=1e-3)
+    assert abs(float(by_weight[-1])) < 1e5  # finite, and a difference of the ways from both sets
+
+
 def test_the_usual_eps_is_a_twentieth_of_the_mean_cost_and_a_constant_to_derivatives() -> None:
     assert float(usual_eps(X, Y)) == pytest.approx(0.05 * cdist(X, Y, "sqeuclidean").mean())
     slope = jax.jit(jax.grad(lambda x: sinkhorn_divergence(x, Y, tolerance=1e-9)))(X)
@@ -132,3 +153,5 @@ def test_points_flow_to_their_target_without_bias_and_to_a_shrunken_one_with_it(
     np.testing.assert_allclose(own.frames[-1], start * 0.5**20, rtol=1e-9)
     with pytest.raises(ArgumentError, match="divergence"):
         point_flow(start, target, "kernel")
+    with pytest.raises(DivergedError, match=r"before move \d+ with step=1e\+09\n.*step=0.1"):
+        point_flow(start, target, lambda y: jnp.square(y).mean(), step=1e9, steps=40)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.checks import whole
-from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.errors import ArgumentError, DivergedError, check_choice
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.transport.costs import two_sets
 from chainrule.probability.transport.divergence import costs_between, divergence_terms
@@ -68,6 +68,13 @@ def point_flow(
         function = loss
     kept = np.unique(np.linspace(0, count, min(shown, count + 1)).round().astype(int))
     walked, losses = _walked(function, moving, step, count, kept)
+    lost = ~np.isfinite(np.asarray(losses))
+    if lost.any():
+        raise DivergedError(
+            f"point_flow: the loss is {float(losses[lost.argmax()])} before move {int(lost.argmax()) + 1} "
+            f"with step={step:g}",
+            remedy=f"use smaller steps: step={min(step / 4, 0.1):.2g}",
+        )
     return PointFlow(walked, kept, losses)
 
 

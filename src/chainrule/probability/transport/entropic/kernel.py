@@ -75,8 +75,9 @@ class CostMatrix(Costs):
         kernel = density(self.matrix, stay, stay, problem.eps)
 
         def right(f: Array) -> Array:
-            sums = kernel @ (problem.a * jnp.exp((f - stay) / problem.eps))
-            return stay - problem.eps * jnp.log(sums)
+            sums = kernel @ _weighted(problem.a, (f - stay) / problem.eps)
+            # A point without weight may be so far from all others that nothing of its sum is left.
+            return stay - problem.eps * jnp.log(jnp.maximum(sums, jnp.finfo(kernel.dtype).tiny))
 
         return stay, right
 

@@ -105,7 +105,7 @@ def solved_with_itself(costs: Costs, problem: EntropicProblem, limits: StoppingR
     def move(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         _, f, _, count = carry
         right = turn(f)
-        error = own.a @ jnp.abs(jnp.expm1((f - right) / own.eps))
+        error = jnp.where(own.a > 0, own.a * jnp.abs(jnp.expm1((f - right) / own.eps)), 0.0).sum()
         return f, (f + right) / 2, error, count + 1
 
     def unfinished(carry: tuple[Array, Array, Array, Array]) -> Array:
@@ -114,6 +114,13 @@ def solved_with_itself(costs: Costs, problem: EntropicProblem, limits: StoppingR
     start = (begin, begin, jnp.asarray(jnp.inf, begin.dtype), jnp.zeros((), int))
     f, half, error, count = jax.lax.while_loop(unfinished, move, start)
     right = 2 * half - f  # rows are right for the pair of the two
+    weighted = own.a > 0
+
+    def extended() -> tuple[Array, Array]:
+        left = soft_minimum(held, f, own.a, own.eps)
+        return jnp.where(weighted, right, left), jnp.where(weighted, f, left)
+
+    right, f = jax.lax.cond(weighted.all(), lambda: (right, f), extended)
     return EntropicSolution(value_at(costs, problem, right, f), right, f, error, count)
 
 
