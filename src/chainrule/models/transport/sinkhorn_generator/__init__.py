@@ -6,6 +6,7 @@ from typing import Any
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Entry
+from chainrule.models.transport.sinkhorn_generator.losses import suited_eps
 from chainrule.models.transport.sinkhorn_generator.model import SinkhornGenerator, SinkhornGeneratorConfig
 
 
@@ -26,7 +27,7 @@ def _suited(config: SinkhornGeneratorConfig, schema: Schema, examples: int | Non
     spatial = kinds.of(schema).spatial
     cost = config.cost if "cost" in config.model_fields_set else "sqeuclidean" if spatial else "euclidean"
     latent = 32 if spatial else min(16, schema.dimensions)
-    return {"latent": latent, "cost": cost, "eps": 0.01 if cost == "euclidean" else 0.05}
+    return {"latent": latent, "cost": cost, "eps": suited_eps(cost)}
 
 
 entry = Entry(

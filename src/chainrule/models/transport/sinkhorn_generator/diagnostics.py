@@ -23,18 +23,25 @@ def column(history: Mapping[str, np.ndarray], name: str, split: str) -> tuple[np
     return history["step"][chosen].astype(float), history[name][chosen]
 
 
-def alarms(history: Mapping[str, np.ndarray], eps: float, *, annealed: bool) -> list[Alarm]:
-    """Plans that do not converge, and what helps a run with this eps, which falls to it (`annealed`) or not."""
+def alarms(
+    history: Mapping[str, np.ndarray], eps: float, *, annealed: bool, least: float = 0.0
+) -> list[Alarm]:
+    """Plans that do not converge, and what helps a run with this eps, which falls to it (`annealed`) or not.
+
+    An eps below `least` is not worth trying.
+    """
     step, error = column(history, "marginal_error", "train")
     if len(step) < _LINES or error[-_LINES:].min() < _MISPLACED:
         return []
     slower = " a slower fall of it (anneal=0.5)," if annealed else ""
+    _, rates = column(history, "lr", "train")
+    rate = f"optimizer.lr={rates.max() / 3:.1g}" if len(rates) else "a lower optimizer.lr"
     return [
         Alarm(
             "plans not converged",
             int(step[-1]),
             f"{error[-1]:.2g} of the mass is in the wrong place when the solver gives up: gradients mislead. What "
-            f"helps: a larger eps (eps={_LARGER * eps:g}),{slower} or smaller steps (optimizer.lr=3e-4)",
+            f"helps: a larger eps (eps={max(_LARGER * eps, least):g}),{slower} or smaller steps ({rate})",
         )
     ]
 

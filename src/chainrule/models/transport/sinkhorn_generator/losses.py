@@ -32,6 +32,15 @@ def mean_cost(x: Rows, cost: str) -> Scalar:
     return pairwise(cost)(x, x).mean()
 
 
+def suited_eps(cost: str) -> float:
+    """The eps, beside the mean cost, that goes with a cost where none is given.
+
+    >>> suited_eps("euclidean"), suited_eps("sqeuclidean")
+    (0.01, 0.05)
+    """
+    return 0.01 if cost == "euclidean" else 0.05
+
+
 def entropic(x: Rows, y: Others, eps: Scalar, cost: str) -> TransportDistance:
     """The entropic cost, whose nearest distribution is a shrunken one."""
     found = _between(x, y, eps, cost)
@@ -73,4 +82,4 @@ def _limits(x: Rows) -> StoppingRule:
     return StoppingRule(1e-3 if x.dtype == jnp.float32 else 1e-9, _MOST)
 
 
-__all__ = ["TransportDistance", "divergence", "entropic", "mean_cost", "sliced"]
+__all__ = ["TransportDistance", "divergence", "entropic", "mean_cost", "sliced", "suited_eps"]

@@ -41,6 +41,7 @@ from chainrule.models.transport.sinkhorn_generator.losses import (
     entropic,
     mean_cost,
     sliced,
+    suited_eps,
 )
 from chainrule.models.transport.sinkhorn_generator.networks import NoiseGenerator
 
@@ -235,7 +236,12 @@ class SinkhornGenerator(HasParts, HasGenerator, HasDiagnostics, HasSnapshots, Ha
     def alarms(self, history: Mapping[str, np.ndarray]) -> Sequence[Alarm]:
         """Plans that were far from converged."""
         config = self.config
-        return diagnostics.alarms(history, config.eps, annealed=bool(config.anneal) and not config.absolute)
+        return diagnostics.alarms(
+            history,
+            config.eps,
+            annealed=bool(config.anneal) and not config.absolute,
+            least=0.0 if config.absolute else suited_eps(config.cost),
+        )
 
     def curves(self, history: Mapping[str, np.ndarray]) -> Sequence[Picture]:
         """The distance beside that of real examples from each other, and eps on its way down."""
