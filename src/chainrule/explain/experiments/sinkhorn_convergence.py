@@ -136,7 +136,7 @@ def _watched(problem: TwoHistograms, costs: np.ndarray, eps: float, iterations: 
         float(rate.kappa),
         float(rate.rate),
         float(1 / np.cosh(np.minimum(float(rate.delta) / 4, 300)) ** 2),
-        float(local_rate(tight)),
+        min(float(local_rate(tight)), 1.0),  # rounding leaves a little more where nothing is removed
         int(plain.iterations),
         int(fast.iterations),
     )
