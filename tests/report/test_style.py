@@ -34,6 +34,7 @@ def test_any_text_becomes_one_that_xml_may_hold(text: str) -> None:
 def test_ticks_of_one_axis_are_written_alike() -> None:
     assert ticks.write([0, 0.25, 0.5, 1]) == ["0", "0.25", "0.50", "1.00"]
     assert ticks.write([-2, 0, 2]) == ["−2", "0", "2"]
+    assert ticks.write([0.00005, 0.0001, 0.00015]) == ["0.5×10⁻⁴", "1.0×10⁻⁴", "1.5×10⁻⁴"]
     assert ticks.write([0, 1e6, 2e6]) == ["0", "1,000,000", "2,000,000"]
     assert ticks.write([]) == []
     assert [ticks.PowerTicks()(10.0**k) for k in (-6, -1, 0, 3, 7)] == ["10⁻⁶", "0.1", "1", "1,000", "10⁷"]

@@ -49,6 +49,8 @@ def write(values: Iterable[float]) -> list[str]:
 
     >>> write([0.0, 0.25, 0.5]), write([0.0, 5000.0, 10000.0]), write([0.0, 2e-5, 4e-5])
     (['0', '0.25', '0.50'], ['0', '5,000', '10,000'], ['0', '2×10⁻⁵', '4×10⁻⁵'])
+    >>> write([-0.0002, -0.0001, 0.0, 0.0001])
+    ['−2×10⁻⁴', '−1×10⁻⁴', '0', '1×10⁻⁴']
     """
     values = [float(v) for v in values]
     largest = max((abs(v) for v in values), default=0.0)
@@ -56,8 +58,14 @@ def write(values: Iterable[float]) -> list[str]:
     step = min(gaps, default=largest)
     if step == 0:
         return ["0" for _ in values]
-    if largest >= 1e6 or largest < 1e-3:
+    if largest >= 1e6:
         return [number(v, 3) for v in values]
+    if (
+        largest < 1e-3
+    ):  # all in the unit of the largest: plain numbers and powers of ten do not belong together
+        exponent = math.floor(math.log10(largest) + 1e-9)
+        parts = write(v / 10.0**exponent for v in values)
+        return [part if part == "0" else f"{part}×{power(exponent)}" for part in parts]
     decimals = next((d for d in range(8) if abs(step * 10**d - round(step * 10**d)) < 1e-6 * step * 10**d), 8)
     return ["0" if abs(v) < step * 1e-6 else f"{v:,.{decimals}f}".replace("-", "−") for v in values]
 
