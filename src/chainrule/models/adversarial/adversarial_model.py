@@ -159,8 +159,8 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
 
     @property
     def least_batch(self) -> int:
-        """As many as are judged together."""
-        return self.discriminator.pack
+        """As many as are judged together, and two: a single example has no distance from others of its kind."""
+        return max(2, self.discriminator.pack)
 
     def discriminator_move(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """The discriminator's loss on real examples and on as many generated ones, which stay as they are."""

@@ -29,7 +29,9 @@ def accepted(
     game = model.game
     if game.log_ratio is None or model.discriminator.pack > 1:
         why = (
-            "packs of examples are" if model.discriminator.pack > 1 else f"the {game.name} game's scores are"
+            "scores of packs of examples are"
+            if model.discriminator.pack > 1
+            else f"the {game.name} game's scores are"
         )
         raise CapabilityError(
             f"reject=true: {why} no density ratios, which rejection needs",

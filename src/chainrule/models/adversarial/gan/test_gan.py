@@ -155,6 +155,14 @@ def test_a_condition_reaches_both_players(data: Any, inject: str, judging: str) 
         model.generate(z)
 
 
+def test_a_batch_of_one_is_refused_before_there_is_a_run(data: Any, tmp_path: Path) -> None:
+    for pack, least in ((1, 2), (4, 4)):
+        model = cr.models.build("gan", data, pack=pack, **TOY)
+        with pytest.raises(ArgumentError, match=f"learns from sets of {least} examples or more"):
+            fit(model, data, run=tmp_path / "run", steps=1, batch=1)
+    assert not (tmp_path / "run").exists()
+
+
 def test_conditions_that_are_not_there_are_asked_for() -> None:
     data = cr.data.load("checkerboard", n=100)
     with pytest.raises(CapabilityError, match="no classes or values") as error:
