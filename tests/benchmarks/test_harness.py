@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as command
 from benchmarks import harness
-from benchmarks.harness import BenchmarkError, Case, Growth, Local, Options, Prepared, Summary, Times
+from benchmarks.harness import BenchmarkError, Case, Growth, Local, Options, Prepared, Report, Summary, Times
 from benchmarks.output import human, record, table
 from benchmarks.peer import Peer
 from benchmarks.quiet import Watch
@@ -120,3 +121,14 @@ def test_a_search_to_compare_with_that_is_missing_is_named(monkeypatch: pytest.M
     monkeypatch.setattr(agents_search, "find_spec", lambda name: None)
     with pytest.raises(BenchmarkError, match=r"mctx is not installed: pip install -r tests/oracles.txt"):
         agents_search.run(Options(rounds=5, peers=None, watch=Watch(0), smoke=True))
+
+
+def test_toy_sizes_are_written_only_where_one_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    case = Case("c", (times("chainrule", 1, 1, 1, 1, 1),), 0)
+    monkeypatch.setattr(agents_search, "run", lambda options: Report((case,)))
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    monkeypatch.setattr(command.os, "sched_setaffinity", lambda *_: None)
+    for words, written in ((["--smoke"], False), ([], True)):
+        monkeypatch.setattr(sys, "argv", ["benchmarks", "agents-search", *words])
+        assert command.main() == 0
+        assert (tmp_path / "agents-search.json").exists() == written
