@@ -122,6 +122,11 @@ def test_the_probe_shows_three_maps_and_says_how_alike_they_are_without_learning
     assert "Rank correlation" in found.findings[1]
     sheet: Any = found.pictures[0]
     assert sheet.images.shape == (14, 8, 8, 1)
+    over: Any = next(picture for picture in found.pictures if picture.name == "saliency-overlay")
+    assert over.images.shape == (4, 8, 8, 3)
+    bare, covered = over.images[0], over.images[1]
+    assert np.ptp(bare, axis=-1).max() == 0  # the image is grey, and under a map it is not
+    assert np.ptp(covered, axis=-1).max() > 0.3
     assert all(report.draw(picture).startswith("<svg") for picture in found.pictures)
     with pytest.raises(ArgumentError, match="cam=1: the network has 1 rectified layers"):
         probes.examine("saliency", run, cam=1)

@@ -19,12 +19,13 @@ from chainrule.explain.methods.feature_maps import feature_maps, layer_number
 from chainrule.explain.methods.gradients.grad_cam import grad_cam
 from chainrule.explain.methods.gradients.occlusion import occlusion, patches
 from chainrule.explain.methods.gradients.saliency import pixel_saliency
-from chainrule.explain.methods.image_tiles import alike_channels, as_tile
+from chainrule.explain.methods.image_tiles import alike_channels, as_tile, overlaid
 from chainrule.explain.methods.quality.randomisation import rank_correlation, shuffled, verdict
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasLogits, Model
 from chainrule.train import Run
 
+_CAM = "Grad-CAM"
 SIGNED = ("occlusion",)
 """Maps of values of both signs."""
 
@@ -72,6 +73,8 @@ def examine(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
     }
     blank = {name: sum(bool(np.ptp(m) == 0) for one in mixed for m in one[name]) for name in learned}
     pictures = [_sheet(np.asarray(x), p, learned, mixed[0], run.schema, patch)]
+    if _CAM in learned:
+        pictures.append(_over(np.asarray(x), p, learned[_CAM], run.schema))
     if active is not None:
         pictures.append(_activity(model, x, active, settings.channels))
     sure = p.max(axis=-1)
@@ -104,7 +107,7 @@ def _explainer(
         lost, each = occlusion(model.predict, x, classes, fill, covers)
         found = {"gradient": pixel_saliency(model.logits, x, classes), "occlusion": lost}
         if cam is not None:
-            found["Grad-CAM"] = grad_cam(model, x, cam, classes)
+            found[_CAM] = grad_cam(model, x, cam, classes)
         return found, each.max(axis=0)
 
     def of(model: HasLogits) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -142,6 +145,23 @@ def _sheet(
         "maps of the network with shuffled weights. Occlusion: the probability lost when a patch of "
         f"{patch} x {patch} pixels is covered with the mean colour; grey is nothing, bright is lost, dark is gained. "
         "The other maps: bright is much. Each map has a scale of its own.",
+    )
+
+
+def _over(x: np.ndarray, p: np.ndarray, maps: np.ndarray, schema: Schema) -> Images:
+    """Each image, and beside it the image under its Grad-CAM."""
+    tiles, labels = [], []
+    for image, answer, values in zip(x, p, maps, strict=True):
+        tiles += [as_tile(image, signed=False), overlaid(image, values / max(float(values.max()), 1e-12))]
+        labels += [f"{schema.classes[answer.argmax()]} {answer.max():.0%}", _CAM]
+    return Images(
+        "saliency-overlay",
+        "Grad-CAM over the image",
+        alike_channels(tiles),
+        labels,
+        columns=2 * min(len(x), 3),
+        aligned=True,
+        caption="Blue: active where it speaks for the predicted class. Each map has a scale of its own.",
     )
 
 
