@@ -9,48 +9,52 @@ import numpy as np
 from protocol import Ready, serve, steady
 
 
-def prepare(package: str, form: str, table: str, task: str, steps: int, threads: int) -> Ready:
+def prepare(package: str, form: str, table: str, task: str, steps: int, splits: int, threads: int) -> Ready:
     make = {"zuko": _zuko, "flowjax": _flowjax}[package]
-    return make(form, table, task, steps, threads)
+    return make(form, table, task, steps, splits, threads)
 
 
-def _zuko(form: str, table: str, task: str, steps: int, threads: int) -> Ready:
+def _zuko(form: str, table: str, task: str, steps: int, splits: int, threads: int) -> Ready:
     import torch
     import zuko
 
     torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    train, val, test = (torch.from_numpy(rows) for rows in problems.table(table))
-    size = train.shape[1]
     hidden = [problems.WIDTH] * problems.HIDDEN[form]
     sizes = {"transforms": problems.LAYERS, "hidden_features": hidden}
-    flow = {
-        "maf": lambda: zuko.flows.MAF(size, **sizes),
-        "spline": lambda: zuko.flows.NSF(size, bins=8, **sizes),
-        "coupling": lambda: zuko.flows.NICE(size, **sizes),
-    }[form]()
-    optimizer = torch.optim.Adam(flow.parameters(), lr=problems.RATE)
 
-    def step(rows: Any) -> None:
+    def built(size: int) -> Any:
+        torch.manual_seed(0)
+        if form == "spline":
+            return zuko.flows.NSF(size, bins=8, **sizes)
+        return {"maf": zuko.flows.MAF, "coupling": zuko.flows.NICE}[form](size, **sizes)
+
+    def step(flow: Any, optimizer: Any, rows: Any) -> None:
         loss = -flow().log_prob(rows).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
 
+    def trained(split: int) -> tuple[Any, Any, Any, list[float]]:
+        train, val, test = (torch.from_numpy(rows) for rows in problems.table(table, split))
+        flow = built(train.shape[1])
+        optimizer = torch.optim.Adam(flow.parameters(), lr=problems.RATE)
+        best, kept = np.inf, copy.deepcopy(flow.state_dict())
+        for number, chosen in enumerate(problems.batches(len(train), steps)):
+            step(flow, optimizer, train[chosen])
+            if number % problems.EVERY == 0 or number == steps - 1:
+                with torch.no_grad():
+                    cost = -flow().log_prob(val).mean().item()
+                if cost < best:
+                    best, kept = cost, copy.deepcopy(flow.state_dict())
+        flow.load_state_dict(kept)
+        with torch.no_grad():
+            return flow, optimizer, train, (-flow().log_prob(test)).tolist()
+
     began = time.perf_counter()
-    index = problems.batches(len(train), steps)
-    best, kept = np.inf, copy.deepcopy(flow.state_dict())
-    for number, chosen in enumerate(index):
-        step(train[chosen])
-        if number % problems.EVERY == 0 or number == steps - 1:
-            with torch.no_grad():
-                cost = -flow().log_prob(val).mean().item()
-            if cost < best:
-                best, kept = cost, copy.deepcopy(flow.state_dict())
+    flow, optimizer, train, each = trained(0)
     seconds = time.perf_counter() - began
-    flow.load_state_dict(kept)
-    with torch.no_grad():
-        each = (-flow().log_prob(test)).tolist()
+    index = problems.batches(len(train), steps)
+    nats = [each, *(trained(split)[-1] for split in range(1, splits))]
 
     def draw(count: int) -> None:
         with torch.no_grad():
@@ -60,13 +64,13 @@ def _zuko(form: str, table: str, task: str, steps: int, threads: int) -> Ready:
     def turn() -> float:
         if task == "draw":
             return steady(draw, 1)
-        return steady(lambda count: [step(train[index[n % steps]]) for n in range(count)], 4)
+        return steady(lambda count: [step(flow, optimizer, train[index[n % steps]]) for n in range(count)], 4)
 
     versions = {"torch": torch.__version__, "zuko": zuko.__version__}
-    return Ready(problems.judged(each, size), seconds, versions, turn)
+    return Ready(problems.judged(nats, train.shape[1]), seconds, versions, turn)
 
 
-def _flowjax(form: str, table: str, task: str, steps: int, threads: int) -> Ready:
+def _flowjax(form: str, table: str, task: str, steps: int, splits: int, threads: int) -> Ready:
     del threads  # XLA takes those it sees, as ours does
     from importlib.metadata import version
 
@@ -79,8 +83,7 @@ def _flowjax(form: str, table: str, task: str, steps: int, threads: int) -> Read
     from flowjax.distributions import Normal
     from flowjax.flows import coupling_flow, masked_autoregressive_flow
 
-    train, val, test = (jnp.asarray(rows) for rows in problems.table(table))
-    size = train.shape[1]
+    size = problems.table(table)[0].shape[1]
     sizes = {"flow_layers": problems.LAYERS, "nn_width": problems.WIDTH, "nn_depth": problems.HIDDEN[form]}
     base, key = Normal(jnp.zeros(size)), jax.random.key(0)
     if form == "coupling":
@@ -89,8 +92,8 @@ def _flowjax(form: str, table: str, task: str, steps: int, threads: int) -> Read
         spline = RationalQuadraticSpline(knots=8, interval=3)
         chosen = Affine() if form == "maf" else spline
         flow = masked_autoregressive_flow(key, base_dist=base, transformer=chosen, **sizes)
-    trained = lambda leaf: isinstance(leaf, paramax.NonTrainable)  # noqa: E731
-    arrays, rest = eqx.partition(flow, eqx.is_inexact_array, is_leaf=trained)
+    fixed = lambda leaf: isinstance(leaf, paramax.NonTrainable)  # noqa: E731
+    fresh, rest = eqx.partition(flow, eqx.is_inexact_array, is_leaf=fixed)
     optimizer = optax.adam(problems.RATE)
 
     def cost(arrays: Any, rows: Any) -> Any:
@@ -103,17 +106,23 @@ def _flowjax(form: str, table: str, task: str, steps: int, threads: int) -> Read
         return optax.apply_updates(arrays, updates), state
 
     judge = jax.jit(cost)
+
+    def trained(split: int) -> tuple[Any, Any, Any, Any, list[float]]:
+        train, val, test = (jnp.asarray(rows) for rows in problems.table(table, split))
+        arrays, state, best, kept = fresh, optimizer.init(fresh), np.inf, fresh
+        for number, chosen_rows in enumerate(problems.batches(len(train), steps)):
+            arrays, state = step(arrays, state, train[chosen_rows])
+            if number % problems.EVERY == 0 or number == steps - 1:
+                found = float(judge(arrays, val))
+                if found < best:
+                    best, kept = found, arrays
+        return train, arrays, state, kept, [float(judge(kept, row[None])) for row in test]
+
     began = time.perf_counter()
-    index = problems.batches(len(train), steps)
-    state, best, kept = optimizer.init(arrays), np.inf, arrays
-    for number, chosen_rows in enumerate(index):
-        arrays, state = step(arrays, state, train[chosen_rows])
-        if number % problems.EVERY == 0 or number == steps - 1:
-            found = float(judge(arrays, val))
-            if found < best:
-                best, kept = found, arrays
+    train, arrays, state, kept, each = trained(0)
     seconds = time.perf_counter() - began
-    each = [float(judge(kept, test[row : row + 1])) for row in range(len(test))]
+    index = problems.batches(len(train), steps)
+    nats = [each, *(trained(split)[-1] for split in range(1, splits))]
     sampled = jax.jit(lambda arrays, k: eqx.combine(arrays, rest).sample(k, (problems.DRAWN,)))
     held = [arrays, state]
 
@@ -128,7 +137,7 @@ def _flowjax(form: str, table: str, task: str, steps: int, threads: int) -> Read
         return steady(train_on, 4)
 
     versions = {name: version(name) for name in ("jax", "flowjax")}
-    return Ready(problems.judged(each, size), seconds, versions, turn)
+    return Ready(problems.judged(nats, size), seconds, versions, turn)
 
 
 if __name__ == "__main__":
