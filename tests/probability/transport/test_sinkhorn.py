@@ -222,6 +222,31 @@ def test_groups_far_apart_are_solved_in_a_few_iterations() -> None:
     assert int(found.iterations) < 300
 
 
+@pytest.mark.parametrize("method", ["auto", "log"])
+def test_mass_that_passes_from_column_to_column_needs_no_more_iterations_with_leaps_than_without(
+    method: str,
+) -> None:
+    """The error stays as it is for long, and leaps back to the beginning made it stay for ever."""
+    draw = np.random.default_rng(5)
+    histograms = [([1 / 3, 2 / 3], [1 / 6, 1 / 3, 1 / 2])]
+    histograms += [
+        tuple(w / w.sum() for w in (draw.integers(1, 6, n).astype(float) for n in (6, 7))) for _ in range(2)
+    ]
+    for a, b in histograms:
+        cost = np.abs(np.arange(len(a))[:, None] - np.arange(len(b))[None]).astype(float)
+        for eps in (1e-2, 1e-4):
+            plain, fast = (
+                sinkhorn(a, b, cost, eps, method=method, acceleration=depth, max_iterations=4000)
+                for depth in (0, 5)
+            )
+            assert bool(fast.converged)
+            assert int(fast.iterations) < 1.5 * int(plain.iterations)
+    a, b = histograms[0]
+    cost = np.abs(np.arange(2)[:, None] - np.arange(3)[None]).astype(float)
+    for penalty in ("kl", "mass"):
+        assert bool(unbalanced(a, b, cost, 1e-2, 1e4, penalty=penalty).converged)
+
+
 # ---------------------------------------------------------------------- projections and rates
 
 

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Scalar
-from chainrule.probability.transport.entropic.iteration import StoppingRule, SweepState
-from chainrule.probability.transport.entropic.marginals import MarginalPrice
+from chainrule.probability.transport.entropic.iteration import Earned, StoppingRule, SweepState
+from chainrule.probability.transport.entropic.marginals import Balanced, MarginalPrice
 
 _TOP = 80.0
 """Largest exponent: its exponential is finite in single precision."""
@@ -131,6 +131,15 @@ def dual_value(costs: Costs, problem: EntropicProblem, f: Array, g: Array) -> Sc
     return gains - problem.eps * (plan_mass(costs, problem, f, g) - problem.a.sum() * problem.b.sum())
 
 
+def earned(problem: EntropicProblem, right: Array, f: Array, g: Array, eps: Any) -> Earned:
+    """What potentials achieve, up to a constant; `right` would keep the rows' weights, f is the best beside g."""
+    price, (a, b) = problem.marginals, (problem.a, problem.b)
+    # Where weights are kept every row has its mass, which then is such a constant.
+    moved = 0.0 if isinstance(price, Balanced) else eps * (a @ jnp.exp((f - right) / eps))
+    gains = price.gain(a, f) + price.gain(b, g)
+    return Earned(gains - moved, a @ jnp.abs(f) + b @ jnp.abs(g))
+
+
 def soft_minimum(costs: Costs, g: Array, b: Array, eps: Any) -> Float[Array, " some"]:
     """`-eps log Σ_j b_j exp((g_j - C_ij) / eps)`: the potential of rows that makes each of them right."""
 
@@ -149,6 +158,7 @@ __all__ = [
     "beginning",
     "density",
     "dual_value",
+    "earned",
     "plan_mass",
     "soft_minimum",
     "totals",

@@ -4,7 +4,9 @@ A sweep takes the potential g of the columns, finds the f that makes the rows ri
 the columns right again. How far the two g are apart is the error of the columns, which the sweep did not enforce: it
 costs nothing to know. Near the solution errors shrink by the same factors in every sweep, and the combination of the
 last few sweeps that would have shrunk them most is a far better step (Anderson, 1965; Walker and Ni, 2011). A step that
-makes the error much larger is taken back, and an ordinary one, which never does, follows.
+makes the error much larger, or after which the potentials earn less in the dual problem, is taken back, and an ordinary
+one, which never does either, follows. The error alone would not tell: where mass has to pass from column to column it
+stays as large as it is while potentials get there step by step, and a leap back to where they began is not seen.
 """
 
 from collections.abc import Callable
@@ -24,8 +26,18 @@ to a solution between groups of points that are far apart: a bound of two took t
 _LEAP = 30.0
 """How many eps an accelerated step may lie from the ordinary one."""
 
-Sweep: TypeAlias = Callable[[Array], tuple[Array, Array]]
-"""From g to the f that makes rows right, and to the g that makes columns right given that f."""
+_ROUNDINGS = 10.0
+"""So many roundings of what potentials earn are no loss."""
+
+Sweep: TypeAlias = Callable[[Array], tuple[Array, Array, "Earned"]]
+"""From g to the f that makes rows right, to the g that makes columns right given that f, and to what g and f earn."""
+
+
+class Earned(NamedTuple):
+    """What potentials achieve in the dual problem, and how large the numbers are that add up to it."""
+
+    value: Scalar
+    size: Scalar
 
 
 class StoppingRule(NamedTuple):
@@ -45,19 +57,25 @@ class SweepState(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The last steps: how values and residuals changed, what the last were, and how many changes are known."""
+    """The last steps: how values and residuals changed, what the last were and earned, how many changes are known."""
 
     values: Float[Array, "depth others"]
     residuals: Float[Array, "depth others"]
     value: Float[Array, " others"]
     residual: Float[Array, " others"]
+    earned: Scalar
     known: Array
 
     @classmethod
     def empty(cls, g: Float[Array, " others"], depth: int) -> "Memory":
         """Nothing known yet."""
         changes = jnp.zeros((depth, *g.shape), g.dtype)
-        return cls(changes, changes, g, g, jnp.zeros((), int))
+        return cls(changes, changes, g, g, jnp.asarray(-jnp.inf, g.dtype), jnp.zeros((), int))
+
+    def forgotten(self, where: Array) -> "Memory":
+        """Nothing known any more, where so."""
+        earned = jnp.where(where, -jnp.inf, self.earned)
+        return self._replace(known=jnp.where(where, 0, self.known), earned=earned)
 
 
 class _Walk(NamedTuple):
@@ -91,15 +109,16 @@ def converge(
         return (walk.error > limits.tolerance) & (walk.sweeps < limits.most) & walk.near
 
     def step(walk: _Walk) -> _Walk:
-        f, value = sweep(walk.ahead)
+        f, value, earned = sweep(walk.ahead)
         residual = value - walk.ahead
         error = jnp.where(b > 0, b * jnp.abs(jnp.expm1(-residual / eps)), 0.0).sum()
-        worse = ~(error <= _WORSE * walk.error)
+        slack = _ROUNDINGS * jnp.finfo(value.dtype).eps * earned.size
+        worse = ~(error <= _WORSE * walk.error) | (earned.value < walk.memory.earned - slack)
         ahead, memory = _combined(walk.memory, value, residual, b)
         ahead = jnp.where(jnp.abs(ahead - value).max() <= _LEAP * eps, ahead, value)
         # Back to the ordinary step from the last good pair, and on from there without memory.
         ahead = jnp.where(worse & (walk.memory.known > 0), walk.memory.value, ahead)
-        memory = memory._replace(known=jnp.where(worse, 0, memory.known))
+        memory = memory._replace(known=jnp.where(worse, 0, memory.known), earned=earned.value)
         return _Walk(f, walk.ahead, error, walk.sweeps + 1, ahead, memory, near(f, ahead))
 
     walk = jax.lax.while_loop(
@@ -132,7 +151,8 @@ def _combined(memory: Memory, value: Array, residual: Array, weights: Array) -> 
     residuals = jnp.where(here, (residual - memory.residual)[None], jnp.where(keep, memory.residuals, 0.0))
     weighted = residuals * weights[None]
     share = _solved(weighted @ residuals.T, weighted @ residual)
-    return value - share @ values, Memory(values, residuals, value, residual, memory.known + 1)
+    known = memory.known + 1
+    return value - share @ values, Memory(values, residuals, value, residual, memory.earned, known)
 
 
 def _solved(matrix: Float[Array, "depth depth"], right: Float[Array, " depth"]) -> Float[Array, " depth"]:
@@ -147,4 +167,4 @@ def _solved(matrix: Float[Array, "depth depth"], right: Float[Array, " depth"]) 
     return rows[:, -1]
 
 
-__all__ = ["DEPTH", "StoppingRule", "Sweep", "SweepState", "converge"]
+__all__ = ["DEPTH", "Earned", "StoppingRule", "Sweep", "SweepState", "converge"]

@@ -15,8 +15,15 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.probability.transport.entropic.costs import Block, Costs, EntropicProblem, beginning, density
-from chainrule.probability.transport.entropic.iteration import StoppingRule, Sweep, SweepState
+from chainrule.probability.transport.entropic.costs import (
+    Block,
+    Costs,
+    EntropicProblem,
+    beginning,
+    density,
+    earned,
+)
+from chainrule.probability.transport.entropic.iteration import Earned, StoppingRule, Sweep, SweepState
 from chainrule.probability.transport.entropic.log_domain import solve_by_sweeps
 from chainrule.probability.transport.entropic.stages import solve_in_stages
 
@@ -109,11 +116,13 @@ def kernel_sweep(kernel: Array, f: Array, g: Array, problem: EntropicProblem, ep
     """A sweep by two products with the kernel at potentials f and g."""
     marginals, least = problem.marginals, jnp.finfo(kernel.dtype).tiny
 
-    def sweep(now: Array) -> tuple[Array, Array]:
+    def sweep(now: Array) -> tuple[Array, Array, Earned]:
         rows = kernel @ _weighted(problem.b, (now - g) / eps)
-        moved = marginals.damped(f - eps * jnp.log(jnp.maximum(rows, least)), eps)
+        right = f - eps * jnp.log(jnp.maximum(rows, least))
+        moved = marginals.damped(right, eps)
         columns = _weighted(problem.a, (moved - f) / eps) @ kernel
-        return moved, marginals.damped(g - eps * jnp.log(jnp.maximum(columns, least)), eps)
+        ahead = marginals.damped(g - eps * jnp.log(jnp.maximum(columns, least)), eps)
+        return moved, ahead, earned(problem, right, moved, now, eps)
 
     return sweep
 

@@ -9,9 +9,15 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from chainrule.core.types import Array, Float
-from chainrule.probability.transport.entropic.costs import Costs, EntropicProblem, beginning, density
-from chainrule.probability.transport.entropic.iteration import StoppingRule, Sweep, SweepState
+from chainrule.core.types import Array
+from chainrule.probability.transport.entropic.costs import (
+    Costs,
+    EntropicProblem,
+    beginning,
+    density,
+    earned,
+)
+from chainrule.probability.transport.entropic.iteration import Earned, StoppingRule, Sweep, SweepState
 from chainrule.probability.transport.entropic.stages import solve_in_stages
 
 
@@ -27,9 +33,7 @@ def solve_by_sweeps(costs: Costs, problem: EntropicProblem, limits: StoppingRule
     return solve_in_stages(problem, limits, depth, sweep_at, f, g, mean)
 
 
-def log_sweep(
-    costs: Costs, problem: EntropicProblem, eps: Any
-) -> Callable[[Float[Array, " others"]], tuple[Float[Array, " some"], Float[Array, " others"]]]:
+def log_sweep(costs: Costs, problem: EntropicProblem, eps: Any) -> Sweep:
     """A sweep in the log domain that looks at every pair once and takes one exponential of it.
 
     Rows are normalised by their largest term; what that leaves is also what columns add up. A column whose terms all
@@ -37,8 +41,8 @@ def log_sweep(
     """
     least, weighted = jnp.finfo(costs.dtype).tiny, problem.b > 0
 
-    def sweep(g: Array) -> tuple[Array, Array]:
-        def block(matrix: Array, rows: tuple[Array, ...], sums: Array) -> tuple[Array, Array]:
+    def sweep(g: Array) -> tuple[Array, Array, Earned]:
+        def block(matrix: Array, rows: tuple[Array, ...], sums: Array) -> tuple[Array, tuple[Array, Array]]:
             (a,) = rows
             # Columns without weight have no say in rows.
             top = (jnp.where(weighted, g, -jnp.inf)[None] - matrix).max(axis=1)
@@ -47,10 +51,11 @@ def log_sweep(
             right = -top - eps * jnp.log(sizes)
             f = problem.marginals.damped(right, eps)
             shares = jnp.where(a > 0, a * jnp.exp((f - right) / eps) / sizes, 0.0)
-            return sums + shares @ terms, f
+            return sums + shares @ terms, (right, f)
 
-        sums, f = costs.by_rows(block, (problem.a,), jnp.zeros_like(g))
-        return f, problem.marginals.damped(g - eps * jnp.log(jnp.maximum(sums, least)), eps)
+        sums, (right, f) = costs.by_rows(block, (problem.a,), jnp.zeros_like(g))
+        ahead = problem.marginals.damped(g - eps * jnp.log(jnp.maximum(sums, least)), eps)
+        return f, ahead, earned(problem, right, f, g, eps)
 
     return sweep
 

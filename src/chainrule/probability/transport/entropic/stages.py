@@ -69,7 +69,7 @@ def solve_in_stages(
         state, ahead, memory, inside = converge(sweep, start, carry.memory, problem.b, eps, goal, near)
         # Steps at one eps say nothing about another.
         falling = inside & ~final
-        memory = memory._replace(known=jnp.where(falling, 0, memory.known))
+        memory = memory.forgotten(falling)
         eps = jnp.where(falling, jnp.maximum(_FALL * eps, problem.eps), eps)
         return _Stage(state, ahead, memory, eps, final)
 
