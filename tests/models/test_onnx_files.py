@@ -55,6 +55,15 @@ def test_models_that_do_not_predict_and_other_names_are_refused(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_programs_that_need_the_number_of_examples_are_refused(tmp_path: Path) -> None:
+    for package in ("onnx", "onnxruntime", "jax2onnx"):
+        pytest.importorskip(package)
+    x = np.arange(40, dtype=np.float32).reshape(20, 2)
+    model = models.build("gp", data.from_arrays(x, x.sum(axis=1), kind="table"), points=5, scale=1.0)
+    with pytest.raises(CapabilityError, match=r"how many examples come(.|\n)*layout=chainrule"):
+        models.export_onnx(model, tmp_path / "model.onnx")
+
+
 def test_without_the_extra_the_way_to_get_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax2onnx", None)  # as where it is not installed
     with pytest.raises(CapabilityError, match=r"pip install 'chainrule\[onnx\]'"):

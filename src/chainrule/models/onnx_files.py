@@ -68,7 +68,13 @@ def _translated(model: CanPredict, schema: Schema, translator: Any, runtime: Any
 
     problem: Exception | None = None
     with without_native(), _silent():
-        closed = jax.make_jaxpr(model.predict)(x)
+        try:
+            closed = jax.make_jaxpr(model.predict)(x)
+        except (TypeError, jax.core.InconclusiveDimensionOperation) as error:
+            raise CapabilityError(
+                f"{type(model).__name__} cannot be written as ONNX: its program needs to know how many examples come",
+                remedy="use layout=chainrule, which writes the weights",
+            ) from error
         # The translator knows operations of `jax.lax` and functions of `jax.numpy`, and of some only one of the two.
         for function in (traced, model.predict):
             try:
