@@ -220,8 +220,8 @@ def first_split(joint: Any) -> float:
     (4.8231, 3.585)
     """
     values = table("first_split", "joint", joint, 2)
-    told = shared(values)
-    alone = total(values.sum(axis=1)) / told if told > 1e-12 else math.inf
+    shared_by_both = shared(values)
+    alone = total(values.sum(axis=1)) / shared_by_both if told > 1e-12 else math.inf
     return min(first_transition(values), alone)
 
 

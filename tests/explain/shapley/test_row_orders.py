@@ -1,4 +1,4 @@
-"""Orders of background rows: right on average, honest about errors, and as many evaluations as are told."""
+"""Orders of background rows: right on average, honest about errors, and as many evaluations as are claimed."""
 
 from typing import Any
 
@@ -47,9 +47,9 @@ def test_errors_are_those_of_many_seeds(rows: np.ndarray) -> None:
     exact = found(X[:, :6], rows, "exact")
     several = [found(X[:, :6], rows, budget=60, seed=seed) for seed in range(40)]
     apart = np.array([one.values for one in several]) - exact.values
-    told = np.sqrt(np.mean([np.square(errors_of(one)) for one in several], axis=0))
-    assert np.sqrt(np.square(apart / told).mean()) == pytest.approx(1, abs=0.15)
-    assert np.abs(apart.mean(axis=0) / told).max() < 4 / np.sqrt(40)
+    claimed = np.sqrt(np.mean([np.square(errors_of(one)) for one in several], axis=0))
+    assert np.sqrt(np.square(apart / claimed).mean()) == pytest.approx(1, abs=0.15)
+    assert np.abs(apart.mean(axis=0) / claimed).max() < 4 / np.sqrt(40)
 
 
 def test_blocks_and_plain_functions_give_the_same() -> None:

@@ -22,9 +22,9 @@ class Played(NamedTuple):
     config: Any
     history: History
 
-    def rate(self, player: str) -> float:
-        """The highest of a player so far."""
-        found = self.history.get(f"{player}.lr", np.empty(0))
+    def rate(self, part: str) -> float:
+        """The highest of a part so far."""
+        found = self.history.get(f"{part}.lr", np.empty(0))
         return float(np.nanmax(found)) if np.isfinite(found).any() else _USUAL_RATE
 
 

@@ -84,11 +84,11 @@ def row_order_values(
     weights = np.asarray(masker.weights, np.float64)
     size = min(batch, max(_KEPT // (2 * samples * count), 1))
     parts = [np.minimum(np.arange(start, start + size), batch - 1) for start in range(0, batch, size)]
-    nobody, everybody = _ends(worth, masker)
+    at_base, at_total = _ends(worth, masker)
     if count == 1:
-        gain = np.asarray(everybody, np.float64) - np.asarray(nobody, np.float64) @ weights
+        gain = np.asarray(at_total, np.float64) - np.asarray(at_base, np.float64) @ weights
         return GameValues(gain[:, None], None, "one player")
-    zeros = jnp.zeros((size, samples, count), nobody.dtype)
+    zeros = jnp.zeros((size, samples, count), at_base.dtype)
     moments = [_Moments(zeros, zeros)] * len(parts)
     most, pairs = _LEAST_PAIRS * budget // least, 0
     while True:
@@ -96,7 +96,7 @@ def row_order_values(
         turns = np.stack([turns, count - 1 - turns], axis=1)
         for number, inputs in enumerate(parts):
             worths = _worths(worth, masker, inputs, turns, np.arange(count - 1))
-            moments[number] = _with(moments[number], pairs, worths, nobody[inputs], everybody[inputs], turns)
+            moments[number] = _with(moments[number], pairs, worths, at_base[inputs], at_total[inputs], turns)
         worth.evaluations += batch * samples * 2 * (count - 1)
         pairs += 1
         if pairs < _LEAST_PAIRS:
@@ -117,20 +117,20 @@ def _ends(worth: MaskedFunction, masker: Replacing) -> tuple[Array, Array]:
     """What nobody is worth with each row, (batch, rows), and what all are worth together, (batch,)."""
     count, batch = len(masker.names), np.arange(len(worth.x))
     any_order = np.broadcast_to(np.arange(count), (masker.samples, 1, count))
-    nobody = _worths(worth, masker, batch, any_order, np.array([-1]))
-    everybody = _worths(worth, masker, batch, any_order[:1], np.array([count - 1]))
-    worth.evaluations += nobody.size + everybody.size
-    return nobody[..., 0, 0], everybody[:, 0, 0, 0]
+    at_base = _worths(worth, masker, batch, any_order, np.array([-1]))
+    at_total = _worths(worth, masker, batch, any_order[:1], np.array([count - 1]))
+    worth.evaluations += at_base.size + at_total.size
+    return at_base[..., 0, 0], at_total[:, 0, 0, 0]
 
 
 @compiled
 def _with(
-    known: _Moments, pairs: Any, worths: Array, nobody: Array, everybody: Array, turns: Any
+    known: _Moments, pairs: Any, worths: Array, at_base: Array, at_total: Array, turns: Any
 ) -> _Moments:
     """The moments with another pair: an order and its opposite."""
     shape = (*worths.shape[:-1], 1)
     ends = [
-        jnp.broadcast_to(end, shape) for end in (nobody[:, :, None, None], everybody[:, None, None, None])
+        jnp.broadcast_to(end, shape) for end in (at_base[:, :, None, None], at_total[:, None, None, None])
     ]
     steps = jnp.diff(jnp.concatenate([ends[0], worths, ends[1]], axis=-1), axis=-1)
     added = jnp.take_along_axis(steps, jnp.broadcast_to(turns[None], steps.shape), axis=-1).mean(axis=2)
