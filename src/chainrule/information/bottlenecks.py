@@ -221,7 +221,7 @@ def first_split(joint: Any) -> float:
     """
     values = table("first_split", "joint", joint, 2)
     shared_by_both = shared(values)
-    alone = total(values.sum(axis=1)) / shared_by_both if told > 1e-12 else math.inf
+    alone = total(values.sum(axis=1)) / shared_by_both if shared_by_both > 1e-12 else math.inf
     return min(first_transition(values), alone)
 
 
