@@ -22,7 +22,7 @@ from chainrule.information.compression.cells import (
     GridNormal,
     NormalEntries,
 )
-from chainrule.information.compression.coders import AnsStack, RangeWriter, initial_words
+from chainrule.information.compression.coders import AnsStack, RangeReader, RangeWriter, initial_words
 from chainrule.information.compression.codes import CodedStream
 from chainrule.information.compression.compressing import read, write
 from chainrule.information.compression.container import CompressedReader, CompressedWriter
@@ -272,6 +272,15 @@ def test_trailing_zero_words_of_a_stack_survive() -> None:
     stack = AnsStack(words, seal=True)
     np.testing.assert_array_equal(stack.unsealed(), words)
     assert len(initial_words((3,), 5)) == 5
+
+
+def test_words_that_no_coder_writes_are_refused() -> None:
+    """As of a file that was altered with all its checksums."""
+    with pytest.raises(DataError, match="the code of nothing"):
+        AnsStack(np.array([7, 0], np.uint32), seal=False)
+    reader = RangeReader(np.full(9, 2**32 - 1, np.uint32))
+    with pytest.raises(DataError, match="the code of nothing"):
+        UniformSymbols(np.full((4, 60), 3, np.int32)).take(reader)
 
 
 def entries(mean: float, deviation: float) -> NormalEntries:

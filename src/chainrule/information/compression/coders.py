@@ -44,11 +44,18 @@ def no_probabilities() -> DataError:
 
 @contextlib.contextmanager
 def _coding() -> Iterator[None]:
-    """Says in words of the library what a coder refuses: tables of probabilities that are none."""
+    """Says in words of the library what a coder refuses: tables of probabilities that are none, words that are none."""
     try:
         yield
     except ValueError:
         raise no_probabilities() from None
+    except AssertionError:
+        raise _no_code() from None
+
+
+def _no_code() -> DataError:
+    """What to say of words that no coder has written."""
+    return DataError("its words are the code of nothing", remedy="fetch the file again")
 
 
 class EntropyCoder(abc.ABC):
@@ -72,7 +79,10 @@ class AnsStack(EntropyCoder):
     """Last in, first out; opened on words that are no code of anything, it is sealed so that all of them come back."""
 
     def __init__(self, words: Words, *, seal: bool) -> None:
-        self._coder = constriction().stream.stack.AnsCoder(words, seal)
+        try:
+            self._coder = constriction().stream.stack.AnsCoder(words, seal)
+        except ValueError:  # a zero at the end
+            raise _no_code() from None
 
     @classmethod
     def seeded(cls, seed: tuple[int, ...], count: int) -> "AnsStack":
