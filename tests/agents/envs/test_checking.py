@@ -130,7 +130,11 @@ def test_functions_need_no_params_and_actions_may_be_numbers(write: Any) -> None
             "ACTIONS = 3\nOBSERVATIONS = ([2, 2], [3, 3])",
             "reset: the observation lies outside",
         ),
-        ("uniform(key, (2,))", "uniform(key, (2,)) + __import__('random').random()", "reset: the same arguments"),
+        (
+            "uniform(key, (2,))",
+            "uniform(key, (2,)) + __import__('random').random()",
+            "reset: the same arguments",
+        ),
         ("import jax.numpy as jnp", "import jax.nunpy as jnp", "fails when it is run: ModuleNotFoundError"),
         ("{'push': 0.5}", "0.5", "PARAMS is float"),
         ("return {'x': x, 't': 0}, x", "return x", "reset must return two values"),
