@@ -5,17 +5,38 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from chainrule import models
+from chainrule.cli.training import what_next
+from chainrule.data.schema import Schema
 from chainrule.models.supervised import mlp as registered
 from chainrule.train import Run, beginning
 from chainrule.train.config import FORMER_SETTINGS
 from chainrule.train.step import Stepper
 
 from .conftest import TOY, Command
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "more"),
+    [
+        ("separator", Schema("audio", (2048, 1), "sources", (2, 2048, 1), ("a", "b"), rate=8192), ""),
+        (
+            "identifier",
+            Schema("image", (32, 32, 1), "identity", (), ("a", "b"), levels=256),
+            " gallery=FOLDER",
+        ),
+    ],
+)
+def test_what_has_answers_of_its_own_kind_is_used_on_files_next(name: str, schema: Schema, more: str) -> None:
+    model = models.build(name, schema, **models.entry(name).toy)
+    run: Any = SimpleNamespace(path=Path("runs/toy"), schema=schema)
+    assert what_next(run, model)[0].endswith(f"toy FILE{more}")
 
 
 @pytest.mark.usefixtures("unreported")

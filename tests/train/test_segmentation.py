@@ -11,8 +11,10 @@ from PIL import Image
 
 from chainrule import data, models
 from chainrule.core.errors import CapabilityError, DataError
-from chainrule.data import Batch
+from chainrule.data import Batch, Scaling, Schema
 from chainrule.data.generated.shapes import CLASSES, scene
+from chainrule.data.inputs.protocol import Preparation
+from chainrule.data.inputs.scenes import beside
 from chainrule.data.loading.others import load_other
 from chainrule.data.placement import Placement
 from chainrule.train import Run, augmentation, fit, scores
@@ -111,6 +113,31 @@ def test_a_mask_of_another_size_than_its_image_is_named(run: Run, photos: Path, 
     found = run.predict(tmp_path)
     assert not found.metrics
     assert "the mask has 12×10 pixels, the image 20×20" in " ".join(found.notes)
+
+
+def test_the_list_of_classes_beside_new_masks_says_what_their_values_are(run: Run, tmp_path: Path) -> None:
+    mask = written_scene(tmp_path, "a", SIDE)
+    Image.fromarray(np.array([1, 0, 2, 3, 4], np.uint8)[mask]).save(tmp_path / "masks" / "a.png")
+    (tmp_path / "classes.txt").write_text("\n".join((CLASSES[0], "ground", *CLASSES[1:])))
+    found = run.predict(tmp_path).metrics
+    assert found["support.ground"].value == (mask == 0).sum() != (mask == 1).sum()
+    (tmp_path / "classes.txt").write_text("sun\nmoon")
+    assert "classes.txt names no class of the run" in " ".join(run.predict(tmp_path).notes)
+
+
+def test_masks_of_classes_called_by_other_numbers_are_scored(tmp_path: Path) -> None:
+    written = written_scene(tmp_path, "a", SIDE)
+    (tmp_path / "classes.txt").write_text("9\n3\n40\n2\n7")
+    size = SIDE, SIDE
+    schema = Schema("image", (*size, 3), "mask", size, ("9", "3", "40", "2", "7"), levels=256)
+    files = sorted(tmp_path.rglob("*.png"))
+    (known,) = beside(tmp_path, files, files[:1], Preparation(schema, Scaling(0.0, 1 / 255)))
+    np.testing.assert_array_equal(known(size, Placement(), size), written)
+    (tmp_path / "classes.txt").unlink()
+    values = np.array([9, 3, 40, 2, 7], np.uint8)[written]
+    Image.fromarray(values).save(tmp_path / "masks" / "a.png")
+    (known,) = beside(tmp_path, files, files[:1], Preparation(schema, Scaling(0.0, 1 / 255)))
+    np.testing.assert_array_equal(known(size, Placement(), size), written)
 
 
 def test_images_as_a_whole_are_scaled_and_their_masks_scaled_back(run: Run, photos: Path) -> None:

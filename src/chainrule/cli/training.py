@@ -118,12 +118,21 @@ def _write_report(run: Any, handling: Handling, *, json: bool, quiet: bool) -> N
 def what_next(run: "Run", model: "Model") -> list[str]:
     """Commands that put a trained model to work."""
     from chainrule.cli.folders import handle
-    from chainrule.models.protocol import CanForecast, CanPredict, CanSample, CanTranslate
+    from chainrule.models.protocol import (
+        CanEncode,
+        CanForecast,
+        CanPredict,
+        CanSample,
+        CanSeparate,
+        CanTranslate,
+    )
 
     verbs = [*(["sample"] if isinstance(model, CanSample) else []), "score", "probe"]
     words = [f"chainrule {verb} {handle(run.path)}" for verb in verbs]
-    if isinstance(model, CanPredict | CanForecast | CanTranslate):
+    if isinstance(model, CanPredict | CanForecast | CanTranslate | CanSeparate):
         words.insert(0, f"chainrule predict {handle(run.path)} FILE")
+    elif isinstance(model, CanEncode) and run.schema.target == "identity":
+        words.insert(0, f"chainrule predict {handle(run.path)} FILE gallery=FOLDER")
     return words
 
 

@@ -35,5 +35,7 @@ SERIES = tuple("1234567")
 """Roles of the series of a chart."""
 GROUPS = (*SERIES, "8", "9", "10")
 """Roles of groups that are told apart by colour alone."""
+SPOKEN = ("blue", "orange", "sea green", "violet", "ochre", "lilac", "brown", "green", "magenta", "petrol")
+"""What the colours of groups are called."""
 
-__all__ = ["COLORS", "DARK", "GROUPS", "LIGHT", "SERIES"]
+__all__ = ["COLORS", "DARK", "GROUPS", "LIGHT", "SERIES", "SPOKEN"]

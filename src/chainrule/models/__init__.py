@@ -21,7 +21,7 @@ from chainrule.core.quoting import shell_word
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers import Tokenizer
-from chainrule.models import base, interchange, protocol, sizing, starting
+from chainrule.models import base, fitting, interchange, protocol, sizing, starting
 from chainrule.models.interchange import Imported, Names, exported, folders, opening, published, weight_files
 from chainrule.models.interchange.opening import OpenedWeights
 from chainrule.models.interchange.published import PublishedSettings
@@ -134,12 +134,9 @@ def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Mo
 
 def fits(found: Entry, schema: Schema) -> None:
     """Raise unless the model can be trained on data of this schema."""
-    if schema.kind not in found.kinds or schema.target not in found.targets:
-        wanted = f"{' or '.join(found.kinds)} data with target {' or '.join(found.targets)}"
-        raise CapabilityError(
-            f"{found.name} needs {wanted}; these are {schema.kind} data with target {schema.target}",
-            remedy="models that fit your data: chainrule models ls",
-        )
+    if not fitting.suits(found, schema):
+        others = [name for name in names() if fitting.suits(entry(name), schema)]
+        raise fitting.refusal(found, schema, others)
 
 
 def entry_of(model: Model) -> Entry | None:

@@ -20,6 +20,7 @@ from chainrule.data import kinds
 from chainrule.data.inputs.protocol import Given
 from chainrule.data.sound_files import write_amplitudes
 from chainrule.models.protocol import CanSeparate
+from chainrule.nn.spectral import best_order
 from chainrule.train.file_names import free, plain
 from chainrule.train.predicting import Answered, Answering, Unanswered
 
@@ -105,10 +106,22 @@ def separate(
         found = np.asarray(_separate(model, jnp.asarray(padded[part])[None]))[0]
         if total is None:
             total = np.zeros((len(found), *padded.shape), np.float32)
+        elif not model.ordered and fade:
+            shared = slice(number * step, number * step + fade)
+            found = _in_order(found, total[:, shared] / weights[None, shared, None])
         total[:, part] += found * window[None, :, None]
         weights[part] += window
     assert total is not None, "there is a piece"
     return (total / weights[None, :, None])[:, : len(x)]
+
+
+def _in_order(
+    found: Float[np.ndarray, "sources samples channels"], before: Float[np.ndarray, "sources fade channels"]
+) -> Float[np.ndarray, "sources samples channels"]:
+    """Sources of a piece in the order of the piece before it: the one in which both agree most where they overlap."""
+    begun = found[:, : before.shape[1]]
+    order = best_order(jnp.asarray(np.einsum("isc,jsc->ij", begun, before)))[1]
+    return found[np.asarray(order)]
 
 
 @compiled

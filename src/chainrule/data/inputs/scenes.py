@@ -83,8 +83,8 @@ def _masks(
     request: ReadRequest, files: Sequence[Path], pictures: Sequence[Path], prepared: Preparation
 ) -> list[Beside]:
     _, found, _ = masked.pairs(request.path, files)
-    names = prepared.schema.classes
-    known = np.array([int(name) for name in names] if all(map(str.isdecimal, names)) else range(len(names)))
+    numbered = _numbered(masked.class_names(request), prepared.schema.classes)
+    known, classes = np.array([*numbered]), np.array([*numbered.values()])
     limits = request.options["max_bytes"], request.options["max_pixels"]
 
     def one(file: Path) -> Beside:
@@ -96,18 +96,29 @@ def _masks(
             if numbers.shape != size:
                 sizes = (f"{shape[1]}×{shape[0]}" for shape in (numbers.shape, size))
                 raise Unusable("wrong size", "the mask has {} pixels, the image {}".format(*sizes))
+            if not numbered:
+                raise Unusable("value without a class", f"{masked.NAMES} names no class of the run")
             ignored = numbers == request.options["ignore"]
             unknown = np.setdiff1d(numbers[~ignored], known)
             if len(unknown):
                 shown = ", ".join(map(str, unknown[:8].tolist())) + (", ..." if len(unknown) > 8 else "")
                 detail = f"it holds {shown}; the classes of the run are {', '.join(map(str, known.tolist()))}"
                 raise Unusable("value without a class", detail)
-            classes = np.where(ignored, IGNORE, np.searchsorted(known, numbers)).astype(np.uint8)
-            return place_mask(classes, canvas, IGNORE)
+            places = np.searchsorted(known, np.where(ignored, known[0], numbers))
+            return place_mask(np.where(ignored, IGNORE, classes[places]).astype(np.uint8), canvas, IGNORE)
 
         return mask
 
     return [one(file) for file in pictures]
+
+
+def _numbered(own: Sequence[str], names: Sequence[str]) -> dict[int, int]:
+    """The class of the run for each value of a mask: by the folder's list of classes, else as the run names them."""
+    if own:
+        return {value: names.index(name) for value, name in enumerate(own) if name in names}
+    if all(map(str.isdecimal, names)):
+        return dict(sorted((int(name), number) for number, name in enumerate(names)))
+    return {number: number for number in range(len(names))}
 
 
 __all__ = ["Beside", "beside", "usable"]

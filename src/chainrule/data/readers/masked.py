@@ -119,7 +119,7 @@ def _scan(request: ReadRequest) -> Scan:
     root, options = request.path, request.options
     files = files_of(root, options["max_files"], options["links"])
     pictures, masks, idle = pairs(root, files)
-    names = _names(request)
+    names = class_names(request)
     plain = options["target"] == NO_COLUMN
     missing = Unusable("missing mask", f"there is no PNG of its name in {MASKS}")
     faults = [None if plain or file in masks else missing for file in pictures]
@@ -160,7 +160,8 @@ def _with_remedy(problem: Problem, unknown: Counter[int]) -> Problem:
     )
 
 
-def _names(request: ReadRequest) -> list[str]:
+def class_names(request: ReadRequest) -> list[str]:
+    """The list of classes of a folder; nothing where it has none."""
     file = request.path / NAMES
     if not file.is_file():
         return []
@@ -217,4 +218,14 @@ reader = SourceReader(
     _scan,
 )
 
-__all__ = ["IMAGES", "MASKS", "NAMES", "MaskPlacing", "has_masks", "pairs", "read_mask", "reader"]
+__all__ = [
+    "IMAGES",
+    "MASKS",
+    "NAMES",
+    "MaskPlacing",
+    "class_names",
+    "has_masks",
+    "pairs",
+    "read_mask",
+    "reader",
+]

@@ -119,7 +119,7 @@ def _before_after(
         np.stack(columns, axis=1).reshape(-1, *sheets[0].shape[1:]),
         labels,
         len(columns),
-        "The images that change most, a row for each.",
+        f"The images that change most, a row for each. {segmentations.legend(schema.classes)}",
         aligned=True,
     )
 

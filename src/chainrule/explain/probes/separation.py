@@ -3,13 +3,11 @@
 from typing import final
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Picture, Table
-from chainrule.core.types import Array
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Subset
@@ -17,7 +15,7 @@ from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanSeparate, Model
 from chainrule.networks.pictures import spectrograms
 from chainrule.train import Run
-from chainrule.train.separation import separated
+from chainrule.train.separation import separated, taken_apart
 
 
 @final
@@ -38,22 +36,15 @@ def examine(run: Run, data: Data, settings: SeparationSettings) -> Outcome:
             f"example={settings.example}: there are {len(part)} held-out mixtures",
             remedy=f"use example={len(part) - 1} at most",
         )
-    x, y = part.batch(np.array([settings.example]))[:2]
-    masks, found = _separated(model, jnp.asarray(x))
-    wanted = np.asarray(model.wanted(jnp.asarray(y)))[0]
+    names = model.source_names
     pictures: list[Picture] = spectrograms.separation(
         model.transform,
-        model.source_names,
-        np.asarray(x)[0],
-        wanted,
-        np.asarray(masks)[0],
-        np.asarray(found)[0],
+        names,
+        np.asarray(part.batch(np.array([settings.example])).x)[0],
+        *taken_apart(model, part, settings.example),
         run.schema.rate,
     )
     ratios = separated(model, Subset.drawn(part, min(settings.n, len(part))))
-    names = (
-        model.source_names if model.ordered else [f"source {i + 1}" for i in range(len(model.source_names))]
-    )
     mean, gain, ceiling = (
         float(np.nanmean(one)) for one in (ratios.found, ratios.improvement, ratios.ideal["ideal_ratio"])
     )
@@ -80,11 +71,6 @@ def examine(run: Run, data: Data, settings: SeparationSettings) -> Outcome:
         Table("separation-table", "Signal to distortion, dB", heads, rows),
         {"si_sdr": mean, "improvement": gain, "ideal_ratio": ceiling},
     )
-
-
-@eqx.filter_jit
-def _separated(model: CanSeparate, x: Array) -> tuple[Array, Array]:
-    return model.masks(x), model.separate(x)
 
 
 def _applies(model: Model, schema: Schema) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chainrule.core.palette import SPOKEN
 from chainrule.core.pictures import Bars, Images
 from chainrule.data import targets
 from chainrule.data.schema import Schema
@@ -18,6 +19,17 @@ _WRONG = np.array([0.85, 0.1, 0.1])
 def overlays(schema: Schema, images: np.ndarray, masks: np.ndarray) -> np.ndarray:
     """Images in [0, 1] with the colours of the classes mixed into their pixels."""
     return targets.of(schema).marked(schema, images, masks).images
+
+
+def legend(classes: Sequence[str]) -> str:
+    """Which colour each class has.
+
+    >>> legend(["ground", "sea", "wood"])
+    'sea: blue, wood: orange; ground, the first class, has none.'
+    """
+    said = [f"{name}: {colour}" for name, colour in zip(classes[1:], SPOKEN, strict=False)]
+    more = ", then the same colours again" if len(classes) - 1 > len(SPOKEN) else ""
+    return f"{', '.join(said)}{more}; {classes[0]}, the first class, has none."
 
 
 def beside_truth(
@@ -49,7 +61,7 @@ def beside_truth(
         np.stack(columns, axis=1).reshape(-1, *colours.shape[1:]),
         said,
         _ROW,
-        f"The first class, {schema.classes[0]}, has no colour. Red: pixels of the wrong class.",
+        f"{legend(schema.classes)} Red: pixels of the wrong class.",
         aligned=True,
     )
 
@@ -85,4 +97,4 @@ def worst(
     )
 
 
-__all__ = ["SHOWN", "beside_truth", "overlap_bars", "overlays", "worst"]
+__all__ = ["SHOWN", "beside_truth", "legend", "overlap_bars", "overlays", "worst"]

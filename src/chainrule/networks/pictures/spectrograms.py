@@ -108,7 +108,8 @@ def worst_to_best(
     found: Float[np.ndarray, "examples sources"], ideal: Mapping[str, Float[np.ndarray, "examples sources"]]
 ) -> Lines:
     """Examples in the order of their ratios, beside what an ideal mask makes of each."""
-    own, best = (np.nan_to_num(one).mean(axis=1) for one in (found, ideal["ideal_ratio"]))
+    some = np.isfinite(found).any(axis=1)
+    own, best = (np.nanmean(one[some], axis=1) for one in (found, ideal["ideal_ratio"]))
     order, index = np.argsort(own), np.arange(len(own))
     return Lines(
         "separation-examples",
@@ -116,7 +117,7 @@ def worst_to_best(
         "mixture",
         "SI-SDR, dB",
         {"found": (index, own[order]), spoken("ideal_ratio"): (index, best[order])},
-        caption="Means over the sources of each.",
+        caption="Means over the sources of each that can be heard.",
     )
 
 

@@ -84,8 +84,11 @@ class Separator(CanSeparate, HasState):
 
     @property
     def source_names(self) -> tuple[str, ...]:
-        """Those of the data, or the one that is looked for and the rest."""
-        return (self.config.source, "rest") if self.config.source else self.schema.classes
+        """Those of the data, or the one that is looked for and the rest; numbers where they have no order."""
+        if self.config.source:
+            return self.config.source, "rest"
+        names = self.schema.classes
+        return names if self.ordered else tuple(f"source {number + 1}" for number in range(len(names)))
 
     @property
     def ordered(self) -> bool:

@@ -16,10 +16,12 @@ from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Data
 from chainrule.models.audio.separator import Separator
 from chainrule.models.audio.separator.network import MaskUNet
+from chainrule.networks.pictures import spectrograms
 from chainrule.nn.sequential import running_statistics
 from chainrule.nn.spectral import STFT
 from chainrule.train import fit
 from chainrule.train.separating import separate
+from chainrule.train.separation import taken_apart
 
 TOY: dict[str, Any] = {"size": 64, "hop": 32, "width": 2, "depth": 2, "kernel": 3, "normalization": "group"}
 KEY = jax.random.key(0)
@@ -140,6 +142,48 @@ def test_long_recordings_are_separated_piece_by_piece_without_seams(data: Data) 
     np.testing.assert_allclose(found[:, :1400], whole[:, :1400], atol=1e-5)
     short = separate(model, x[:700], 2048)
     np.testing.assert_allclose(short.sum(axis=0), x[:700], atol=1e-5)
+
+
+def test_sources_of_a_free_order_stay_the_same_from_piece_to_piece(
+    data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exchanging(model: Separator, x: jnp.ndarray) -> jnp.ndarray:
+        """A slow and a fast tone, in the other order where a piece begins below zero."""
+        del model
+        spectrum = jnp.fft.rfft(x, axis=1)
+        low = jnp.arange(spectrum.shape[1])[None, :, None] < 40
+        found = jnp.stack([jnp.fft.irfft(jnp.where(one, spectrum, 0), axis=1) for one in (low, ~low)], axis=1)
+        return found[:, ::-1] if x[0, 0, 0] < 0 else found
+
+    monkeypatch.setattr("chainrule.train.separating._separate", exchanging)
+    time = np.arange(6656) / 512  # pieces begin where the slow tone is up and down in turn
+    slow, fast = np.sin(2 * np.pi * 1.5 * time + 0.3), np.sin(2 * np.pi * 40 * time)
+    found = separate(built(data, order="free"), (slow + 0.2 * fast)[:, None].astype(np.float32), 2048)
+    assert built(data, order="free").source_names == ("source 1", "source 2")
+    of_slow = [abs(np.corrcoef(one[:, 0], slow)[0, 1]) for one in found]
+    assert max(of_slow) > 0.98
+    assert min(of_slow) < 0.1
+
+
+def test_pictures_show_what_was_found_beside_the_source_that_it_is(data: Data) -> None:
+    model = eqx.nn.inference_mode(built(data, order="free", nested=True))
+    exchanged = eqx.tree_at(
+        lambda one: one.network.heads, model, jax.tree.map(lambda w: w[..., ::-1], model.network.heads)
+    )
+    one, other = (taken_apart(which, data.val, 0) for which in (model, exchanged))
+    x = jnp.asarray(data.val.x)[:1]
+    assert np.abs(np.asarray(model.separate(x) - exchanged.separate(x))).max() > 1e-4
+    np.testing.assert_allclose(one.found, other.found, atol=1e-5)
+    np.testing.assert_allclose(one.masks, other.masks, atol=1e-5)
+
+
+def test_silent_sources_are_no_sources_of_zero_decibels() -> None:
+    nothing = np.nan
+    found = np.array([[9.0, nothing], [nothing, nothing], [4.0, 2.0]])
+    ideal = {"ideal_ratio": np.array([[20.0, nothing], [nothing, nothing], [10.0, 12.0]])}
+    curves = spectrograms.worst_to_best(found, ideal).series
+    assert curves["found"][1].tolist() == [3.0, 9.0]
+    assert curves["ideal ratio mask"][1].tolist() == [11.0, 20.0]
 
 
 def test_predict_writes_a_file_for_each_source(data: Data, tmp_path: Path) -> None:

@@ -166,6 +166,9 @@ def test_an_activation_after_the_last_layer_is_applied_to_the_outputs() -> None:
 def test_data_it_cannot_be_trained_on_are_refused() -> None:
     with pytest.raises(CapabilityError, match=r"mlp needs .* these are text data with target none"):
         models.build("mlp", Schema("text", (16,), tokens=("a", "b")))
+    mixed = Schema("audio", (64, 1), "sources", (2, 64, 1), ("voice", "rest"), rate=8192)
+    with pytest.raises(CapabilityError, match=r"with target sources\n.*fit your data: separator; all models"):
+        models.build("mlp", mixed)
 
 
 @pytest.mark.parametrize("wrong", [{"depth": 0}, {"width": 0}, {"dropout": 1.0}, {"activation": "none"}])
