@@ -33,13 +33,30 @@ def test_the_determinant_of_a_linear_map_and_its_estimate_agree_with_linear_alge
     keys = jax.random.split(KEY, 100_000)
     drawn = jax.jit(jax.vmap(jax.value_and_grad(volume), in_axes=(None, 0)))(jnp.asarray(a), keys)
     found, slopes = (np.asarray(one, np.float64) for one in drawn)
-    exact, slope = jax.jit(jax.value_and_grad(lambda a: log_det(lambda x: x @ a, x)[0]))(jnp.asarray(a))
+    exact, slope = jax.jit(jax.value_and_grad(lambda a: log_det(lambda x, condition: x @ a, x)[0]))(
+        jnp.asarray(a)
+    )
     assert float(exact) == pytest.approx(expected, abs=1e-5)
     np.testing.assert_allclose(slope, np.linalg.inv(np.eye(4) + a).T, atol=1e-5)
     error = found.std() / math.sqrt(len(found))
     assert abs(found.mean() - expected) < 3 * error
     errors = slopes.std(axis=0) / math.sqrt(len(found))
     assert (np.abs(slopes.mean(axis=0) - slope) < 4 * errors).all()
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2, 1)])
+def test_every_event_has_the_volume_that_its_own_condition_gives_it(shape: tuple[int, ...]) -> None:
+    layer = ContractiveResidual(shape, Contraction(shape, width=8, depth=1, bound=0.9, features=2, key=KEY))
+    draw = np.random.default_rng(3)
+    x, given = (jnp.asarray(draw.normal(size=(4, *one)), jnp.float32) for one in (shape, (2,)))
+    inverse = eqx.filter_jit(lambda x, given: layer.inverse(x, given))
+    together = inverse(x, given)
+    alone = [inverse(x[i : i + 1], given[i : i + 1]).log_det[0] for i in range(4)]
+    np.testing.assert_allclose(together.log_det, alone, atol=1e-6)
+    assert np.ptp(inverse(jnp.broadcast_to(x[:1], x.shape), given).log_det) > 1e-4
+    back = eqx.filter_jit(lambda z, given: layer.forward(z, given))(together.value, given)
+    np.testing.assert_allclose(back.value, x, atol=1e-5)
+    np.testing.assert_allclose(back.log_det, -together.log_det, atol=1e-5)
 
 
 def test_the_inverse_is_found_by_iteration_and_has_the_implicit_derivative() -> None:

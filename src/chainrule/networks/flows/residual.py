@@ -36,6 +36,8 @@ _NUMBERS = 2**22
 
 Network: TypeAlias = Callable[[Array], Array]
 """From events to vectors of the same shape, event by event."""
+ConditionedNetwork: TypeAlias = Callable[[Array, Conditions], Array]
+"""The same, each event with its condition where there are any."""
 
 
 @final
@@ -65,12 +67,11 @@ class ContractiveResidual(Bijection):
         g = self._network(condition)
         solve = fixed_point(lambda x, z: z - g(x), Picard(), Krylov())
         x = solve(z, z)
-        return Mapped(x, -log_det(g, x))
+        return Mapped(x, -log_det(self.network, x, condition))
 
     def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
         """`x + g(x)`, with its determinant."""
-        g = self._network(condition)
-        return Mapped(x + g(x), log_det(g, x))
+        return Mapped(x + self.network(x, condition), log_det(self.network, x, condition))
 
     def inverse_estimate(self, x: Events, condition: Conditions, key: Key) -> Mapped:
         """The same; above `EXACT` entries the determinant is estimated."""
@@ -83,22 +84,25 @@ class ContractiveResidual(Bijection):
         return lambda x: self.network(x, condition)
 
 
-def log_det(g: Network, x: Events) -> LogDets:
+def log_det(g: ConditionedNetwork, x: Events, condition: Conditions = None) -> LogDets:
     """`log det (I + J)` of each event from the whole Jacobian J of g, a few events at a time.
 
-    >>> round(float(log_det(lambda x: 0.5 * x, jnp.ones((1, 2)))[0]), 6)
+    >>> round(float(log_det(lambda x, condition: 0.5 * x, jnp.ones((1, 2)))[0]), 6)
     0.81093
     """
     count = math.prod(x.shape[1:])
 
-    def one(row: Float[Array, "*event"]) -> Array:
+    def one(event: tuple[Float[Array, "*event"], Float[Array, " features"] | None]) -> Array:
+        row, said = event
+        alone = None if said is None else said[None]
+
         def flat(entries: Array) -> Array:
-            return entries + g(entries.reshape(1, *row.shape)).reshape(-1)
+            return entries + g(entries.reshape(1, *row.shape), alone).reshape(-1)
 
         return jnp.linalg.slogdet(jax.jacfwd(flat)(row.reshape(-1))).logabsdet
 
-    at_a_time = max(1, _NUMBERS // count**2)
-    return jax.vmap(one)(x) if len(x) <= at_a_time else jax.lax.map(one, x, batch_size=at_a_time)
+    at_a_time, events = max(1, _NUMBERS // count**2), (x, condition)
+    return jax.vmap(one)(events) if len(x) <= at_a_time else jax.lax.map(one, events, batch_size=at_a_time)
 
 
 def log_det_estimate(g: Network, x: Events, key: Key) -> LogDets:
