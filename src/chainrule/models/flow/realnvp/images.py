@@ -1,7 +1,8 @@
 """RealNVP for images: couplings of a checkerboard and of channels, on several scales.
 
 On every scale three couplings of a checkerboard, a squeeze, and three couplings of halves of the channels; half of
-these leave as code. The last scale has four couplings of a checkerboard.
+these leave as code. The last scale has four couplings of a checkerboard, or of halves of the channels where images are
+a single pixel by then: one square has none beside it.
 """
 
 from typing import TYPE_CHECKING
@@ -50,8 +51,9 @@ def image_flow(config: "RealNVPConfig", schema: Schema, key: Key) -> MultiScale:
             )
         )
         now = (*finer[:2], kept)
-    boards = [checkerboard(now, odd=turn % 2 == 1) for turn in range(_LAST_TURNS)]
-    levels.append(ImageScale(_couplings(config, boards, key_last), None, None))
+    parts = half_of_channels if now[:2] == (1, 1) else checkerboard
+    masks = [parts(now, odd=turn % 2 == 1) for turn in range(_LAST_TURNS)]
+    levels.append(ImageScale(_couplings(config, masks, key_last), None, None))
     return MultiScale(shape, levels, TopPrior(now, condition_features(config)))
 
 

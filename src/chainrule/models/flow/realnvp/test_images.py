@@ -42,6 +42,14 @@ def test_every_scale_has_three_couplings_of_each_kind_and_the_last_four_of_a_che
     np.testing.assert_array_equal(boards[0], boards[2])
 
 
+def test_on_a_scale_of_one_pixel_half_of_the_channels_are_moved_by_the_others() -> None:
+    flow = build(scales=3, logit_margin=0.0).bijection
+    masks = np.asarray(flow.levels[-1].before.layers.layers[0].mask)
+    assert masks.shape == (4, 1, 1, 8)
+    assert masks.sum(axis=(1, 2, 3)).tolist() == [4, 4, 4, 4]
+    np.testing.assert_array_equal(masks[0], ~masks[1])
+
+
 @pytest.mark.parametrize("form", ["affine", "additive"])
 def test_codes_lead_back_and_volumes_are_those_of_the_jacobian(form: str) -> None:
     model = shaken(build((4, 4, 1), scales=1, form=form, logit_margin=0.05, conditional=True))
