@@ -5,13 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+
 from chainrule.cli.folders import find as find_run
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, DataError
+from chainrule.core.quoting import plain
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
+from chainrule.data.scaling import Scaling
 from chainrule.models.protocol import Entry
 from chainrule.models.starting import replaced_head
 from chainrule.train import Run
+
+_ALIKE = 0.25
+"""Of a deviation: so much may units differ, as those of two small samples of one population do."""
 
 
 @final
@@ -37,6 +44,23 @@ class Start:
         """Whether a model that begins with it learns from its data: one of its kind, or one that it teaches."""
         return entry.body_of is not None or self.run.config["model"]["name"] == entry.name
 
+    def check_units(self, entry: Entry, data: Data) -> None:
+        """Raise where a model that stays as it is would read numbers of these data in units that it does not know."""
+        ours, theirs = self.run.schema, data.schema
+        if entry.body_of is None or ours.shape != theirs.shape or ours.levels or theirs.levels:
+            return
+        way = f"leave data= out for the data of {self.run.id}, or train a model on these data for from=RUN"
+        if ours.columns != theirs.columns:
+            raise _other_columns(self.run.id, ours.columns, data.name, theirs.columns, way)
+        mean, deviation = _in_units(self.run.scaling, data.scaling, ours.shape)
+        for number in np.flatnonzero((np.abs(mean) > _ALIKE) | (np.abs(np.log(deviation)) > _ALIKE)).tolist():
+            name = f"column {plain(ours.columns[number])}" if ours.columns else f"entry {number}"
+            raise DataError(
+                f"{name} of {data.name} has another scale than that {self.run.id} was trained on: in units of the run "
+                f"its mean is {mean[number]:.3g} and its deviation {deviation[number]:.3g}, not 0 and 1",
+                remedy=way,
+            )
+
 
 def start_of(own: Mapping[str, str], recipe: Mapping[str, Any], folder: Path) -> Start | None:
     """The run to begin with: the one that is named, or the one of the recipe."""
@@ -54,6 +78,19 @@ def start_of(own: Mapping[str, str], recipe: Mapping[str, Any], folder: Path) ->
             remedy="begin with that run instead: chainrule train from=RUN",
         )
     return Start(Run.open(stored["run"]), tuple(stored.get("fresh", ())) if fresh is None else fresh)
+
+
+def _other_columns(run: str, ours: Iterable[str], data: str, theirs: Iterable[str], way: str) -> DataError:
+    known, found = (", ".join(map(plain, list(names)[:6])) for names in (ours, theirs))
+    return DataError(f"{run} reads the columns {known}; {data} has {found}", remedy=way)
+
+
+def _in_units(known: Scaling, found: Scaling, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation, in known units, of entries that have mean 0 and deviation 1 in those found."""
+    (own_shift, own_factor), (shift, factor) = (
+        [np.broadcast_to(part, shape).ravel() for part in (one.shift, one.factor)] for one in (known, found)
+    )
+    return (shift - own_shift) * own_factor, own_factor / factor
 
 
 def text_options(run: Run, known: Iterable[str]) -> dict[str, Any]:

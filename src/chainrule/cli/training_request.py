@@ -93,6 +93,7 @@ class TrainingRequest:
             config = self.entry.config(**self.model)
             return self.entry.build(config, data.schema, random.key(seed, "init")), None
         if self.start is not None:
+            self.start.check_units(self.entry, data)
             begun = models.begin(
                 name, self.start.run.model, data, seed=seed, fresh=self.start.fresh, **self.model
             )
