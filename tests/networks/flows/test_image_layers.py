@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from chainrule.core.errors import ArgumentError
 from chainrule.networks.flows.base import Bijection
 from chainrule.networks.flows.continuous import Continuous, GatedVelocity
 from chainrule.networks.flows.contraction import Contraction
@@ -100,6 +101,19 @@ def test_a_layer_has_an_inverse_and_the_volume_of_its_jacobian(name: str) -> Non
         found = jax.jit(jax.vmap(errors))(jax.random.split(jax.random.key(2), DRAWS), x)
         for error in found:
             assert float(np.abs(error).max()) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("mask", "fault"),
+    [
+        (np.ones(PIXELS, bool), "keeps all there is"),
+        (np.zeros(PIXELS, bool), "moves all there is"),
+        (np.ones((1, 1, 1), bool), "for events of shape"),
+    ],
+)
+def test_a_mask_that_does_not_part_an_image_is_refused(mask: np.ndarray, fault: str) -> None:
+    with pytest.raises(ArgumentError, match=fault):
+        MaskedCoupling(PIXELS, jnp.asarray(mask), width=3, blocks=1, key=jax.random.key(0))
 
 
 def test_a_continuous_layer_has_the_volume_of_its_jacobian_up_to_its_tolerance() -> None:

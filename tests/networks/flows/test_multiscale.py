@@ -35,13 +35,21 @@ def test_squeezing_only_moves_numbers_and_is_undone_exactly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "nearest"), [((30, 28, 3), "28 x 28 and 32 x 28"), ((3, 3, 1), "4 x 4 and 4 x 4")]
+    ("shape", "way"),
+    [
+        (
+            (30, 28, 3),
+            "times: levels=1; or bring them to 28 x 28 or 32 x 28 pixels: data.size=28 or data.size=32",
+        ),
+        ((3, 3, 1), "bring them to 4 x 4 pixels: data.size=4"),
+    ],
 )
 def test_sides_that_cannot_be_halved_are_refused_with_the_nearest_sizes(
-    shape: tuple[int, ...], nearest: str
+    shape: tuple[int, ...], way: str
 ) -> None:
-    with pytest.raises(CapabilityError, match=f"the nearest sizes are {nearest}"):
-        check_sides("glow", shape, 2)
+    with pytest.raises(CapabilityError) as caught:
+        check_sides("glow", shape, 2, "levels")
+    assert str(caught.value.remedy).endswith(way)
     with pytest.raises(CapabilityError, match="takes images"):
         check_sides("glow", (7,), 1)
 

@@ -176,7 +176,7 @@ class MaskedCoupling(Bijection):
         key: Key,
     ) -> None:
         self.bound, self.additive = bound, additive
-        self.shape, self.mask = event_shape("MaskedCoupling", shape), mask
+        self.shape, self.mask = event_shape("MaskedCoupling", shape), _parting(mask, shape)
         channels = shape[-1]
         self.network = ResidualConvolutions(channels, channels, width, blocks, features=features, key=key)
         self.size = jnp.ones(channels)
@@ -228,6 +228,20 @@ def _half(where: str, shape: tuple[int, ...]) -> int:
             remedy="squeeze the image first: four channels for each",
         )
     return shape[-1] // 2
+
+
+def _parting(mask: Bool[Array, "height width channels"], shape: tuple[int, ...]) -> Bool[Array, "..."]:
+    """The mask, unless it does not part events of this shape in two."""
+    if mask.shape != tuple(shape):
+        raise ArgumentError(
+            f"MaskedCoupling: a mask of shape {mask.shape} for events of shape {tuple(shape)}"
+        )
+    if not isinstance(mask, jax.core.Tracer) and bool(mask.all() | ~mask.any()):
+        raise ArgumentError(
+            f"MaskedCoupling: its mask {'keeps' if mask.all() else 'moves'} all there is, nothing by the rest",
+            remedy="part events in two: checkerboard(shape), or half_of_channels(shape)",
+        )
+    return mask
 
 
 def _said(layer: Linear | None, condition: Conditions) -> Array | float:

@@ -49,13 +49,15 @@ def squeezed(shape: Sequence[int]) -> tuple[int, int, int]:
     return height // 2, width // 2, 4 * channels
 
 
-def check_sides(name: str, shape: Sequence[int], times: int) -> tuple[int, int, int]:
+def check_sides(name: str, shape: Sequence[int], times: int, setting: str = "") -> tuple[int, int, int]:
     """Height, width and channels; an error with the nearest sizes unless both sides can be halved so many times.
 
-    >>> check_sides("glow", (28, 30, 1), 2)
+    `setting` is the one that says how often.
+
+    >>> check_sides("glow", (28, 30, 1), 2, "levels")
     Traceback (most recent call last):
     chainrule.core.errors.CapabilityError: glow halves images 2 times; 28 x 30 pixels are no multiples of 4
-           the nearest sizes are 28 x 28 and 28 x 32: data.size=28, or data.size=32; or halve them fewer times
+           halve them fewer times: levels=1; or bring them to 28 x 28 or 28 x 32 pixels: data.size=28 or data.size=32
     """
     if len(shape) != 3:
         raise CapabilityError(
@@ -66,15 +68,17 @@ def check_sides(name: str, shape: Sequence[int], times: int) -> tuple[int, int, 
     unit = 2**times
     if height % unit == 0 and width % unit == 0 and min(height, width) > 0:
         return height, width, channels
-    below, above = (
+    nearest = [
         tuple(max(unit, unit * (side // unit + (up and side % unit > 0))) for side in (height, width))
         for up in (0, 1)
-    )
-    sizes = f"{below[0]} x {below[1]} and {above[0]} x {above[1]}"
-    low, high = min(below), max(above)
+    ]
+    sizes = " or ".join(dict.fromkeys(f"{high} x {wide}" for high, wide in nearest))
+    words = " or ".join(dict.fromkeys(f"data.size={side}" for side in (min(nearest[0]), max(nearest[1]))))
+    most = next(fewer for fewer in range(times, -1, -1) if height % 2**fewer == width % 2**fewer == 0)
+    fewer = f"halve them fewer times: {setting}={most}; or " if setting and most else ""
     raise CapabilityError(
         f"{name} halves images {times} times; {height} x {width} pixels are no multiples of {unit}",
-        remedy=f"the nearest sizes are {sizes}: data.size={low}, or data.size={high}; or halve them fewer times",
+        remedy=f"{fewer}bring them to {sizes} pixels: {words}",
     )
 
 

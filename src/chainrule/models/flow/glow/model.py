@@ -87,7 +87,7 @@ def build(config: GlowConfig, schema: Schema, key: Key) -> FlowModel | Dequantiz
 
 def glow_flow(config: GlowConfig, schema: Schema, key: Key) -> MultiScale:
     """Levels of squeezing, steps of flow and splitting."""
-    shape = check_sides("glow", schema.shape, config.levels)
+    shape = check_sides("glow", schema.shape, config.levels, "levels")
     features = condition_features(config)
     levels, now = [], shape
     for number, k in enumerate(jax.random.split(key, config.levels), 1):

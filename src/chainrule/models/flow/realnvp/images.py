@@ -32,7 +32,7 @@ _TURNS, _LAST_TURNS = 3, 4
 
 def image_flow(config: "RealNVPConfig", schema: Schema, key: Key) -> MultiScale:
     """So many scales as the settings say, and the last one."""
-    shape = check_sides("realnvp", schema.shape, config.scales)
+    shape = check_sides("realnvp", schema.shape, config.scales, "scales")
     now, levels = shape, []
     *keys, key_last = jax.random.split(key, config.scales + 1)
     for number, k in enumerate(keys):
