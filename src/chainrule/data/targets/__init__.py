@@ -23,7 +23,7 @@ def names() -> tuple[str, ...]:
     """Every target.
 
     >>> names()
-    ('boxes', 'class', 'labels', 'mask', 'none', 'sources', 'text', 'value')
+    ('boxes', 'class', 'identity', 'labels', 'mask', 'none', 'sources', 'text', 'value', 'votes')
     """
     return tuple(sorted(modules()))
 
@@ -35,7 +35,7 @@ def get(name: str) -> Target:
     >>> get("label")
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: unknown target 'label' (did you mean 'labels'?)
-           known: boxes, class, labels, mask, none, sources, text, value
+           known: boxes, class, identity, labels, mask, none, sources, text, value, votes
     """
     if name not in modules():
         raise ArgumentError(
