@@ -33,6 +33,8 @@ def test_missing_and_surplus_names_are_told() -> None:
         take(parse(["n=4"]), "RUN")
     with pytest.raises(ArgumentError, match="unexpected word 'b'"):
         take(parse(["a", "b"]), "RUN")
+    with pytest.raises(ArgumentError, match=r"unexpected word 'my b'\n +did you mean data='my b'"):
+        take(parse(["a", "my b"]), "RUN", spare="data")
 
 
 @hypothesis.given(st.dictionaries(NAMES, st.integers() | st.dictionaries(NAMES, st.integers(), min_size=1)))

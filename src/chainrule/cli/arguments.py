@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.quoting import shell_word
 
 _KEY = re.compile(r"[A-Za-z_][\w-]*(\.[\w*-]+)*")
 _HOW = "settings are written key=value, for example steps=100 or optimizer.lr=3e-4"
@@ -45,8 +46,8 @@ def parse(words: Iterable[str | None]) -> Words:
     return Words(tuple(names), settings)
 
 
-def take(words: Words, *wanted: str) -> tuple[str, ...]:
-    """The plain names of a command, exactly as many as it wants.
+def take(words: Words, *wanted: str, spare: str = "") -> tuple[str, ...]:
+    """The plain names of a command, exactly as many as it wants; one more may have been meant for the setting `spare`.
 
     >>> take(parse(["digits-mlp-001", "n=4"]), "RUN")
     ('digits-mlp-001',)
@@ -59,7 +60,9 @@ def take(words: Words, *wanted: str) -> tuple[str, ...]:
         missing = " ".join(wanted[len(words.names) :])
         raise ArgumentError(f"missing {missing}", remedy="chainrule VERB --help shows what a verb wants")
     if len(words.names) > len(wanted):
-        raise ArgumentError(f"unexpected word {words.names[len(wanted)]!r}", remedy=_HOW)
+        word = words.names[len(wanted)]
+        remedy = f"did you mean {spare}={shell_word(word)}?" if spare else _HOW
+        raise ArgumentError(f"unexpected word {word!r}", remedy=remedy)
     return words.names
 
 

@@ -63,7 +63,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.train.remarks import remarks
 
     words = parse([name, *(settings or [])])
-    (wanted,) = take(words, "RUN")
+    (wanted,) = take(words, "RUN", spare="data")
     given = words.settings
     folder = runs_folder(given.get("runs"))
     if agents.holds(path := find(wanted, folder)):
