@@ -118,6 +118,7 @@ def _write_report(run: Any, handling: Handling, *, json: bool, quiet: bool) -> N
 def what_next(run: "Run", model: "Model") -> list[str]:
     """Commands that put a trained model to work."""
     from chainrule.cli.folders import handle
+    from chainrule.data import targets
     from chainrule.models.protocol import (
         CanEncode,
         CanForecast,
@@ -131,7 +132,7 @@ def what_next(run: "Run", model: "Model") -> list[str]:
     words = [f"chainrule {verb} {handle(run.path)}" for verb in verbs]
     if isinstance(model, CanPredict | CanForecast | CanTranslate | CanSeparate):
         words.insert(0, f"chainrule predict {handle(run.path)} FILE")
-    elif isinstance(model, CanEncode) and run.schema.target == "identity":
+    elif isinstance(model, CanEncode) and targets.of(run.schema).has_identity:
         words.insert(0, f"chainrule predict {handle(run.path)} FILE gallery=FOLDER")
     return words
 

@@ -104,8 +104,8 @@ def _masks(
                 shown = ", ".join(map(str, unknown[:8].tolist())) + (", ..." if len(unknown) > 8 else "")
                 detail = f"it holds {shown}; the classes of the run are {', '.join(map(str, known.tolist()))}"
                 raise Unusable("value without a class", detail)
-            places = np.searchsorted(known, np.where(ignored, known[0], numbers))
-            return place_mask(np.where(ignored, IGNORE, classes[places]).astype(np.uint8), canvas, IGNORE)
+            indices = np.searchsorted(known, np.where(ignored, known[0], numbers))
+            return place_mask(np.where(ignored, IGNORE, classes[indices]).astype(np.uint8), canvas, IGNORE)
 
         return mask
 
