@@ -251,6 +251,21 @@ def test_classes_without_names_in_text_files_are_numbers_and_unknown_ones_are_fo
     assert (group.kind, group.count) == ("unknown class", 2)
 
 
+def test_numbers_beyond_any_class_or_any_image_cost_their_image_and_nothing_else(tmp_path: Path) -> None:
+    folder = yolo(tmp_path / "pets")
+    (folder / "data.yaml").unlink()
+    (folder / "labels" / "a.txt").write_text("99999999999 0.5 0.5 0.2 0.2\n")
+    (group,) = [group for group in check(folder).problems if group.effect == "skip"]
+    assert (group.kind, group.count) == ("unknown class", 1)
+    assert contents(folder, "skip").classes == ("0", "1")
+    annotations = [
+        {"id": n, "image_id": n, "category_id": 5, "bbox": [x, 3, 8, 9]} for n, x in enumerate((10**400, 2))
+    ]
+    listed = coco(tmp_path / "listed", annotations=annotations)
+    (group,) = [group for group in check(listed).problems if group.effect == "skip"]
+    assert (group.kind, group.count) == ("bad box", 1)
+
+
 def test_images_alone_can_be_had_and_a_list_can_be_named(tmp_path: Path) -> None:
     folder = table(tmp_path / "pets")
     assert contents(folder, target="none").target == "none"

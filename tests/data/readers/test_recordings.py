@@ -198,6 +198,17 @@ def test_what_differs_is_named_and_converted_only_on_request(tmp_path: Path) -> 
     assert "data.channels=1" in text
 
 
+@pytest.mark.parametrize(("declared", "words"), [(1, "too large"), (2**24 - 1, "strange rate")])
+def test_a_file_that_declares_a_strange_rate_takes_no_memory_to_convert(
+    declared: int, words: str, tmp_path: Path
+) -> None:
+    for number in range(6):
+        put(tmp_path / f"{number}.wav", sound())
+    put(tmp_path / "odd.wav", sound(), declared)
+    report = cr.data.check(tmp_path, rate=8192, max_bytes=2**24)
+    assert words in {group.kind for group in report.problems}
+
+
 def test_tracks_that_lack_a_source_or_are_silent_are_named(tmp_path: Path) -> None:
     folder = tracks(tmp_path / "songs", 5)
     (folder / "song1" / "voice.wav").unlink()

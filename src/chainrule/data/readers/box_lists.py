@@ -27,6 +27,8 @@ _FILES = ("file", "filename", "file_name", "image", "path")
 _LABELS = ("class", "label", "name", "category")
 _COCO = ("images", "annotations", "categories")
 _SNIFFED = 2**16
+_MOST_CLASSES = 10_000
+"""Classes of text files that no list names; a larger number is none, and must not take the memory of so many."""
 
 
 class ListedBox(NamedTuple):
@@ -211,11 +213,13 @@ def read_yolo(request: ReadRequest, images: Mapping[str, Path], found: BoxList) 
                 found.faults[path] = ("bad box", detail)
                 break
             number, (x, y, width, height) = read
-            most = max(most, number)
-            if names and number >= len(names):
-                detail = f"{where} line {line}: class {number}; {len(names)} classes have names"
-                found.faults[path] = ("unknown class", detail)
+            if number >= (len(names) or _MOST_CLASSES):
+                known = (
+                    f"{len(names)} classes have names" if names else f"without names up to {_MOST_CLASSES:,}"
+                )
+                found.faults[path] = ("unknown class", f"{where} line {line}: class {number}; {known}")
                 break
+            most = max(most, number)
             edges = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
             label = names[number] if names else str(number)
             found.boxes[path].append(ListedBox(edges, label, f"{where} line {line}", relative=True))
@@ -315,7 +319,10 @@ def _numbers(value: Any) -> tuple[float, float, float, float] | None:
         return None
     if any(isinstance(one, bool) or not isinstance(one, int | float) for one in value):
         return None
-    a, b, c, d = (float(one) for one in value)
+    try:
+        a, b, c, d = (float(one) for one in value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
     return a, b, c, d
 
 

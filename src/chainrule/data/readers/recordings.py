@@ -6,6 +6,7 @@ A folder of tracks has a folder for each, with files of the same names in all of
 are in one split, so that a model is never judged by what it has heard; fewer than three are cut in time instead.
 """
 
+import math
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ MIX_LENGTH = 16_384
 """Samples of an example that is to be separated."""
 _MIXTURES = ("mixture", "mix")
 _HERTZ = (1, 2**20)
+_STEEPEST = 2**20
+"""The larger number of the shortest ratio of two rates; the filter between them has twenty times as many entries."""
 
 
 def _sources(value: Any) -> list[str]:
@@ -100,12 +103,12 @@ class _Gathered:
             where = self.request.shown(file)
             try:
                 one = read(file, where, options["max_bytes"], options["max_ratio"])
+                found.append(self._wanted(one, where))
             except Refused as refused:
                 if refused.problem.kind in ("too large", "needs soundfile"):
                     raise
                 self.problems.append(Problem(refused.problem.kind, where, refused.problem.detail))
                 return None
-            found.append(self._wanted(one, where))
         return found
 
     def _wanted(self, one: SoundRecording, where: str) -> SoundRecording:
@@ -117,19 +120,28 @@ class _Gathered:
             self.problems.append(
                 Problem("resampled", where, f"from {one.rate:,} to {rate:,} a second", "note")
             )
+            # Before anything is made: a file may declare any rate.
+            self._held(one.x.nbytes * rate // one.rate)
+            if max(rate, one.rate) // math.gcd(rate, one.rate) > _STEEPEST:
+                detail = f"{one.rate:,} samples a second have no ratio to {rate:,} that a filter could follow"
+                raise Refused("strange rate", where, detail)
             one = one.at(rate)
         if channels is not None and channels != one.x.shape[1]:
             made = f"{one.x.shape[1]} to {channels}"
             self.problems.append(Problem("channels changed", where, f"from {made}", "note"))
             one = one.in_channels(channels)
+        self._held(one.x.nbytes)
         self.left -= one.x.nbytes
-        if self.left < 0:
+        return one
+
+    def _held(self, size: int) -> None:
+        """Raise where so many bytes more are too many."""
+        if size > self.left:
             most = self.request.options["max_bytes"]
             remedy = f"a lower data.rate, or, with enough memory: data.max_bytes={4 * most}"
             raise Refused(
                 "too large", self.request.path.name, f"more than max_bytes={most:,} of sound", remedy
             )
-        return one
 
 
 def _scan(request: ReadRequest) -> Scan:
