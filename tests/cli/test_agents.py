@@ -58,6 +58,7 @@ def test_a_recipe_repeats_the_run(cli: Command, trained: Path) -> None:
         (["ppo", "env=cartpoel"], "did you mean 'cartpole'?"),
         (["ppo", "env=cartpole", "stpes=3"], "did you mean 'steps'?"),
         (["ppo", "env=cartpole", "env.gravty=3"], "did you mean 'gravity'?"),
+        (["ppo", "env=cartpole", "env.name=3"], "unknown setting 'name'"),
         (["ppo", "data=digits"], "agents learn from an environment"),
         (["ppo", "env=cartpole", "minibatches=7"], "minibatches"),
         (["dqn", "env=pendulum"], "sac or ppo"),

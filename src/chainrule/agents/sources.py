@@ -4,6 +4,7 @@ import inspect
 from typing import Any
 
 from chainrule.agents import envs, games
+from chainrule.agents.envs import own
 from chainrule.agents.envs.entry import settings_schema
 from chainrule.agents.envs.spaces import Discrete, MultiDiscrete, Space
 from chainrule.core.errors import ArgumentError, suggest
@@ -22,7 +23,7 @@ def names() -> list[str]:
     return sorted([*envs.names(), *games.names()])
 
 
-def make(name: str, **settings: Any) -> Any:
+def make(name: str, /, **settings: Any) -> Any:
     """An environment or a game: by name, from a file of the user's own (which is run), or from another library.
 
     >>> make("cartpoel")
@@ -33,7 +34,7 @@ def make(name: str, **settings: Any) -> Any:
     if name in games.names() or name.startswith("pgx:"):
         return games.make(name, **settings)
     if name.endswith(".py"):
-        return envs.load(name, **settings)
+        return own.from_file(name, settings)
     if name not in envs.names() and not name.startswith(_FOREIGN):
         raise ArgumentError(
             f"unknown environment {name!r}{suggest(name, names())}", remedy="list them: chainrule data ls"

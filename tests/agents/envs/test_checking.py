@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from chainrule.agents import envs
+from chainrule.agents import envs, sources
 from chainrule.core.errors import ArgumentError
 
 GOOD = """
@@ -157,6 +157,15 @@ def test_unknown_numbers_get_a_suggestion_and_all_must_be_finite(write: Any) -> 
         envs.load(file, push=float("nan"))
     with pytest.raises(ArgumentError, match="there is no file"):
         envs.load(file.with_name("other.py"))
+
+
+def test_numbers_of_a_world_may_have_any_name(write: Any) -> None:
+    file = str(write(GOOD.replace('"push": 0.5', '"push": 0.5, "name": 1.0, "check": 0.0')))
+    assert sources.make(file, name=2.0, check=1.0).params == {"push": 0.5, "name": 2.0, "check": 1.0}
+    for source in (str(write(GOOD)), "cartpole", "tic-tac-toe"):
+        for name in ("name", "check", "file"):
+            with pytest.raises(ArgumentError, match=f"unknown setting '{name}'"):
+                sources.make(source, **{name: 0})
 
 
 def test_an_environment_that_never_ends_is_said_to(write: Any) -> None:

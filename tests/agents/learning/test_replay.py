@@ -102,6 +102,12 @@ def test_importance_weights_make_means_over_rows_of_means_over_draws() -> None:
     np.testing.assert_allclose(flat.weights, 1)
 
 
+def test_nothing_to_draw_from_weighs_nothing() -> None:
+    drawn = jax.jit(prioritised)(jnp.zeros(7), jnp.full(3, 0.5), 0.4)
+    assert np.asarray(drawn.weights).tolist() == [0, 0, 0]
+    assert (np.asarray(drawn.rows) < 7).all()
+
+
 def test_new_rows_are_as_likely_as_the_likeliest_so_far() -> None:
     priorities = Priorities.empty(6).added(jnp.array(0), 3)
     priorities = priorities.updated(jnp.array([0, 2]), jnp.array([-16.0, 4.0]), 0.5)

@@ -1,5 +1,8 @@
 """Stored games: SGF texts, JSON, and positions replayed through the rules, against boards followed by hand."""
 
+import json
+import os
+from dataclasses import asdict
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -42,6 +45,8 @@ def test_the_main_line_is_the_first_branch_and_comments_are_text() -> None:
         ("(;GM[2];B[aa])", "another game than Go"),
         ("(B[aa])", "before the first node"),
         ("(;B[aa]\n\n!)", "line 3"),
+        ("(;KM[-];B[aa])", "komi is a number of points"),
+        ("(;KM[.];B[aa])", "komi is a number of points"),
     ],
 )
 def test_what_is_no_record_is_said(text: str, message: str) -> None:
@@ -112,3 +117,24 @@ def test_games_of_other_kinds_are_json(tmp_path: Path) -> None:
     assert list(game.moves) == [0, 3, 1, 4, 2]
     with pytest.raises(DataError, match="there are no game records"):
         read_games(GAME, str(tmp_path / "nowhere"))
+
+
+def test_what_is_no_plain_file_of_a_game_is_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "games"
+    folder.mkdir()
+    record = GameRecord("tic-tac-toe", {}, ("a3", "b2"))
+    save_record(record, folder / "good.json")
+    save_record(record, tmp_path / "elsewhere.json")
+    os.mkfifo(folder / "pipe.json")
+    (folder / "out.json").symlink_to(tmp_path / "elsewhere.json")
+    (folder / "loop.json").symlink_to(folder / "loop.json")
+    (folder / "endless.sgf").symlink_to("/dev/zero")
+    (folder / "deep.json").write_text("[" * 100_000)
+    text = json.dumps(asdict(record))
+    (folder / "seven.json").write_text(text.replace('"result": null', '"result": 7'))
+    (folder / "odd.json").write_text(text.replace('"settings": {}', '"settings": {"name": "go"}'))
+    assert [game.name for game in read_games(GAME, str(folder), "skip")] == ["good.json"]
+    with pytest.raises(DataError, match="7 of 8 games cannot be used"):
+        read_games(GAME, str(folder))
+    (game,) = read_games(GAME, str(folder / "out.json"))  # one that is named is read
+    assert list(game.moves) == [0, 4]

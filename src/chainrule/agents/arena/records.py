@@ -4,6 +4,7 @@ A file is data: what it says is checked against the rules by replaying it, and n
 """
 
 import json
+import os
 import re
 import string
 from dataclasses import asdict, dataclass, field
@@ -14,9 +15,11 @@ from chainrule.agents import games
 from chainrule.agents.games.base import Game
 from chainrule.agents.records.sgf import parse_sgf
 from chainrule.core.errors import ArgumentError, DataError
-from chainrule.train.files import write_atomic
+from chainrule.train.files import read_own, write_atomic
 
 _LETTERS = string.ascii_lowercase
+_MOST_BYTES = 16 << 20
+"""Of a record: no game is as long, however much is written about it."""
 
 
 @final
@@ -84,7 +87,7 @@ def load_record(path: Path | str) -> GameRecord:
     """Read a record that `save_record` or another program has written."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_own(Path(os.path.realpath(path)), _MOST_BYTES).decode("utf-8", errors="replace")
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
     if path.suffix.lower() == ".sgf":
@@ -103,8 +106,10 @@ def _from_json(text: str, name: str) -> GameRecord:
             players=(str(found["players"][0]), str(found["players"][1])),
             handicap=bool(found["handicap"]),
         )
-    except (json.JSONDecodeError, KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{name} is no record of a game: {type(error).__name__} {error}") from None
+    if record.result not in (None, 1.0, 0.0, -1.0):
+        raise DataError(f"{name}: the result {record.result:g} is none of 1, 0 and -1")
     return record
 
 

@@ -64,7 +64,7 @@ def entry(name: str) -> EnvironmentEntry:
     return found
 
 
-def make(name: str, **settings: Any) -> Environment[Any]:
+def make(name: str, /, **settings: Any) -> Environment[Any]:
     """An environment by name, with settings other than its defaults; `gym:` before a name asks Gymnasium.
 
     >>> make("cartpole", gravity=1.6).params.gravity

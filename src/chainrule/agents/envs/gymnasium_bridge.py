@@ -189,7 +189,7 @@ class GymEnvironment(Environment[GymState]):
         return GymState(jnp.full((), _NONE, jnp.int32), seed, jnp.zeros((), jnp.int32), seen), seen
 
 
-def bridged(name: str, **settings: Any) -> GymEnvironment:
+def bridged(name: str, /, **settings: Any) -> GymEnvironment:
     """An environment of Gymnasium by its name there, with settings of its own."""
     try:
         import gymnasium

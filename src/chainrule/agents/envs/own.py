@@ -83,11 +83,16 @@ def begun(function: Callable[..., Any], key: Key, params: Tree) -> tuple[Any, Ar
     return _arrays(parts[0]), _arrays(parts[1])
 
 
-def load(file: str | Path, *, check: bool = True, **params: Any) -> Environment[Any]:
+def load(file: str | Path, /, *, check: bool = True, **params: Any) -> Environment[Any]:
     """The environment in a file, which is run; with numbers other than those of its `PARAMS`.
 
     It is tried with random steps first, see `check_env`.
     """
+    return from_file(file, params, check=check)
+
+
+def from_file(file: str | Path, params: Mapping[str, Any], *, check: bool = True) -> Environment[Any]:
+    """The same, where numbers may have any name."""
     path = Path(file).expanduser()
     if not path.is_file():
         raise ArgumentError(f"there is no file {str(file)!r}")
@@ -191,4 +196,4 @@ def _arrays(tree: Any) -> Any:
     )
 
 
-__all__ = ["OwnEnvironment", "begun", "load"]
+__all__ = ["OwnEnvironment", "begun", "from_file", "load"]

@@ -27,7 +27,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(file.stem.replace("_", "-") for file in files if file.stem not in _NOT_GAMES))
 
 
-def make(name: str, **settings: Any) -> Game[Any]:
+def make(name: str, /, **settings: Any) -> Game[Any]:
     """A game by name, those of pgx as `pgx:othello`; settings are the fields of its class.
 
     >>> make("tic-tac-toe").actions

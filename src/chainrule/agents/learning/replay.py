@@ -156,14 +156,15 @@ def prioritised(
 ) -> Prioritised:
     """Rows in proportion to their priorities, one from each of equal shares of the sum, and importance weights.
 
-    `levels` are uniform numbers in [0, 1), one for each row that is wanted. A row of priority 0 is never drawn.
+    `levels` are uniform numbers in [0, 1), one for each row that is wanted. A row of priority 0 is never drawn; where
+    all are 0, weights are 0.
     """
     shares = (jnp.arange(len(levels)) + levels) / len(levels)
     rows = stratified(priorities, shares)
-    probabilities = priorities[rows] / priorities.sum()
-    count = (priorities > 0).sum()
+    count, total = (priorities > 0).sum(), priorities.sum()
+    probabilities = priorities[rows] / jnp.where(total > 0, total, 1)
     weights = (count * probabilities) ** -jnp.asarray(beta)
-    return Prioritised(rows, weights / weights.max())
+    return Prioritised(rows, jnp.where(total > 0, weights / weights.max(), 0))
 
 
 def stratified(mass: Float[Array, " rows"], shares: Float[Array, " batch"]) -> Int[Array, " batch"]:

@@ -3,6 +3,7 @@
 Games of Go are SGF files, games of any other kind the JSON that the arena writes.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,14 @@ from chainrule.core.errors import ChainruleError, DataError
 
 def read_games(game: Game[Any], path: str, bad: Bad = "refuse") -> list[GameMoves]:
     """All games of a file or a folder, by name; those that cannot be read are refused, or left out."""
-    files = list(_files(Path(path).expanduser()))
+    folder = Path(path).expanduser()
+    files = list(_files(folder))
     by_name = {game.move_name(action): action for action in range(game.actions)}
     read, problems = [], []
     for file in files:
         try:
+            if folder.is_dir() and not _real(file).is_relative_to(_real(folder)):
+                raise DataError("is a link that leaves the folder")
             read.append(_read(game, by_name, file))
         except ChainruleError as error:
             problems.append(f"{file.name} ({error.message})")
@@ -40,6 +44,10 @@ def _files(path: Path) -> Iterator[Path]:
     if not found:
         raise DataError(f"there are no game records (*.sgf, *.json) at {str(path)!r}")
     yield from found
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _read(game: Game[Any], by_name: Mapping[str, int], file: Path) -> GameMoves:

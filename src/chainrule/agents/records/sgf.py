@@ -98,7 +98,7 @@ def _size(text: str) -> int:
 
 
 def _komi(text: str) -> float:
-    if not re.fullmatch(r"\s*-?\d{0,3}(\.\d*)?\s*", text):
+    if not re.fullmatch(r"\s*([+-]?(\d{1,3}\.?|\d{0,3}\.\d{1,9}))?\s*", text):
         raise DataError(f"KM[{text}]: komi is a number of points")
     return float(text.strip() or 0)
 

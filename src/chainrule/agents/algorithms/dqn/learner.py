@@ -224,7 +224,8 @@ class DQN(Learner[DQNState], HasLearningSignal):
 
     def _updated(self, state: DQNState, key: Key) -> tuple[DQNState, dict[str, Array]]:
         rows, batch = self._drawn(state, key)
-        ready = state.taken > self.config.learning_start
+        # Rewards of several steps cannot be summed before there are so many.
+        ready = (state.taken > self.config.learning_start) & (state.replay.filled >= self.config.n_step)
 
         def scaled(network: ValueNetwork) -> tuple[Array, tuple[Array, Array, Array]]:
             loss, (errors, values) = q_loss(network, state.target, batch, self.config.double)

@@ -127,6 +127,19 @@ def test_values_of_a_corridor_are_learnt(variant: str) -> None:
     assert 0.8 < done.metrics["q_max"][0, -1] < 1.1
 
 
+@pytest.mark.parametrize("replay", ["uniform", "prioritised"])
+def test_nothing_is_learnt_before_there_are_as_many_steps_as_a_target_sums(replay: str) -> None:
+    settings = {"n_step": 23, "learning_start": 0, "replay": replay, "target_every": 2}
+    learner = DQN(DQNConfig(**{**SMALL, **settings}), Corridor(), 1000)
+    state = learner.start(jax.random.key(0))
+    before = np.asarray(jax.tree.leaves(state.network)[0])
+    for steps in range(2, 27, 2):
+        state, _ = eqx.filter_jit(learner.iterate)(state)
+        after = np.asarray(jax.tree.leaves(state.network)[0])
+        assert np.isfinite(after).all()
+        assert np.array_equal(after, before) == (steps < 23)
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
