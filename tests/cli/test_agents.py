@@ -59,6 +59,8 @@ def test_a_recipe_repeats_the_run(cli: Command, trained: Path) -> None:
         (["ppo", "env=cartpole", "stpes=3"], "did you mean 'steps'?"),
         (["ppo", "env=cartpole", "env.gravty=3"], "did you mean 'gravity'?"),
         (["ppo", "env=cartpole", "env.name=3"], "unknown setting 'name'"),
+        (["ppo", "env=cartpole", "wrap.frame=3"], "did you mean 'wrap.frames'?"),
+        (["tabular", "env=cliff-walking", "wrap.frames=3"], "leave it out, or use dqn or ppo"),
         (["ppo", "data=digits"], "agents learn from an environment"),
         (["ppo", "env=cartpole", "minibatches=7"], "minibatches"),
         (["dqn", "env=pendulum"], "sac or ppo"),
@@ -107,4 +109,7 @@ def test_lists_and_help_know_agents(cli: Command) -> None:
     help = cli("train", "ppo", "--help").out
     assert "eval_episodes" in help
     assert "minibatches" in help
-    assert json.loads(cli("train", *TOY, "--dry-run", "--json").out)["train"]["steps"] == 256
+    assert "wrap.normalise_observations" in help
+    planned = cli("train", *TOY, "wrap.frames=4", "wrap.reward_scale=0.1", "--dry-run", "--json").last
+    assert planned["train"]["steps"] == 256
+    assert planned["env"]["wrappers"] == {"reward_scale": 0.1, "frames": 4}

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.cli.arguments import Words
 
@@ -19,9 +19,22 @@ WORDS = {
     "run": "name of the run, or path of its folder",
     "runs": "folder of the runs; default $CHAINRULE_RUNS or ./runs",
 }
-"""Words of `chainrule train ALGORITHM`; numbers of the world are written env.gravity=1.6."""
+"""Words of `chainrule train ALGORITHM`; numbers of the world are written env.gravity=1.6, wrappers wrap.frames=4."""
 SCORE = ("episodes", "seed", "runs")
-_PREFIX = "env."
+_PREFIX, _AROUND = "env.", "wrap."
+
+
+class Request(NamedTuple):
+    """What the words of `chainrule train` ask for: names, and settings by name."""
+
+    algorithm: str
+    env: str
+    own: dict[str, Any]
+    """Of the algorithm."""
+    world: dict[str, Any]
+    wrappers: dict[str, Any]
+    settings: dict[str, Any]
+    """Of the training."""
 
 
 def names() -> list[str]:
@@ -65,18 +78,25 @@ def train(words: Words, *, json: bool, quiet: bool, dry_run: bool, only: bool) -
     if only:
         raise ArgumentError("--find-lr and --one-batch are for models of data, not for agents")
     given = words.settings
-    name, env, own, world, settings = request(words)
+    asked = request(words)
     if dry_run:
-        _show(name, env, own, world, settings, json=json)
+        _show(asked, json=json)
         return
     named = run_folder(given["run"], given.get("runs")) if "run" in given else None
     new = named is None or not named.exists()
-    stem = f"{env.rpartition('/')[2].removesuffix('.py').replace(':', '-')}-{name}"
+    stem = f"{asked.env.rpartition('/')[2].removesuffix('.py').replace(':', '-')}-{asked.algorithm}"
     path = named or new_folder(runs_folder(given.get("runs")), stem)
     try:
         train_and_report(
             lambda listener: fit(
-                name, env, algorithm_settings=own, env_settings=world, run=path, listener=listener, **settings
+                asked.algorithm,
+                asked.env,
+                algorithm_settings=asked.own,
+                env_settings=asked.world,
+                wrappers=asked.wrappers,
+                run=path,
+                listener=listener,
+                **asked.settings,
             ),
             path,
             _handling(),
@@ -134,6 +154,7 @@ def score(path: Path, given: Mapping[str, str], *, json: bool) -> None:
 def help(name: str) -> None:
     """Every word and setting of `chainrule train ALGORITHM`."""
     from chainrule.agents import algorithms
+    from chainrule.agents.envs.wrappers import WrapperSettings
     from chainrule.agents.training.config import AgentConfig
     from chainrule.cli import settings
     from chainrule.cli.models import settings_table
@@ -146,6 +167,9 @@ def help(name: str) -> None:
     settings_table(settings.of(AgentConfig))
     heading(f"Settings of {name}")
     settings_table(settings.of(algorithms.entry(name).config))
+    if not algorithms.entry(name).of_games:
+        heading("Wrappers of the environment")
+        settings_table(settings.of(WrapperSettings, _AROUND))
 
 
 def is_source(name: str) -> bool:
@@ -185,9 +209,10 @@ def show_source(name: str, json: bool) -> None:
         )
 
 
-def request(words: Words) -> tuple[str, str, dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Algorithm, environment, settings of the two, and training settings, every word checked."""
+def request(words: Words) -> Request:
+    """What is asked for, every word checked."""
     from chainrule.agents import algorithms
+    from chainrule.agents.envs.wrappers import WrapperSettings
     from chainrule.agents.training.config import AgentConfig
     from chainrule.cli import settings
     from chainrule.cli.arguments import nest, take
@@ -211,27 +236,32 @@ def request(words: Words) -> tuple[str, str, dict[str, Any], dict[str, Any], dic
         )
     entry = algorithms.entry(name)
     of_own, of_train = settings.of(entry.config), settings.of(AgentConfig)
-    own, world, train = {}, {}, {}
+    of_wrappers = settings.of(WrapperSettings, _AROUND)
+    own, world, around, train = {}, {}, {}, {}
     for word, text in given.items():
-        if word.startswith(_PREFIX):
+        if found := of_wrappers.get(word):
+            around[word.removeprefix(_AROUND)] = settings.read(text, found.annotation)
+        elif word.startswith(_PREFIX):
             world[word.removeprefix(_PREFIX)] = settings.guess(text)
         elif found := settings.find(word, of_own):
             own[word] = settings.read(text, found.annotation)
         elif found := settings.find(word, of_train):
             train[word] = settings.read(text, found.annotation)
         elif word not in WORDS:
-            known = [*WORDS, *of_own, *of_train]
+            known = [*WORDS, *of_own, *of_train, *of_wrappers]
             raise settings.unknown(word, known, f"all settings: chainrule train {name} --help")
     env = given.get("env") or (recipe["env"]["name"] if recipe else entry.env)
-    before = recipe["env"]["settings"] if recipe and env == recipe["env"]["name"] else {}
+    before = recipe["env"] if recipe and env == recipe["env"]["name"] else {}
     typed = AgentConfig.parse(**nest(train)).model_dump(exclude_unset=True)
     chosen = algorithms.configure(name, **nest(own)).model_dump(exclude_unset=True)
-    if recipe:
-        return (
-            *(name, env, {**recipe["model"]["settings"], **chosen}),
-            *({**before, **world}, {**recipe["train"], **typed}),
-        )
-    return name, env, chosen, world, typed
+    return Request(
+        name,
+        env,
+        {**(recipe["model"]["settings"] if recipe else {}), **chosen},
+        {**before.get("settings", {}), **world},
+        {**before.get("wrappers", {}), **around},
+        {**(recipe["train"] if recipe else {}), **typed},
+    )
 
 
 def _handling() -> "Handling":
@@ -248,29 +278,23 @@ def _handling() -> "Handling":
     return Handling(Unit("steps/s", 1), AgentRun.open, write, following)
 
 
-def _show(
-    name: str,
-    env: str,
-    own: Mapping[str, Any],
-    world: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    *,
-    json: bool,
-) -> None:
+def _show(asked: Request, *, json: bool) -> None:
     """What would be trained, with every setting resolved."""
     from chainrule.agents.training.fitting import described
     from chainrule.cli.arguments import flatten
     from chainrule.cli.output import emit, say, show
     from chainrule.cli.settings import write
 
-    recipe = described(name, env, own, world, settings)
+    recipe = described(*asked[:4], asked.settings, wrappers=asked.wrappers)
     if json:
         emit({key: recipe[key] for key in ("model", "env", "train")})
         return
-    say("env", env)
-    say("agent", name)
-    for section in (recipe["model"]["settings"], recipe["env"]["settings"], recipe["train"]):
-        show()
+    say("env", asked.env)
+    say("agent", asked.algorithm)
+    around = {f"{_AROUND}{name}": value for name, value in recipe["env"].get("wrappers", {}).items()}
+    for section in (recipe["model"]["settings"], recipe["env"]["settings"], around, recipe["train"]):
+        if section:
+            show()
         for key, value in flatten(section).items():
             show(f"{key}={write(value)}")
 
@@ -278,6 +302,7 @@ def _show(
 __all__ = [
     "SCORE",
     "WORDS",
+    "Request",
     "help",
     "holds",
     "is_source",

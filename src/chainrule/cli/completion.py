@@ -226,6 +226,7 @@ def _gathered() -> dict[str, Any]:
     from chainrule import models
     from chainrule.agents import algorithms
     from chainrule.agents import sources as worlds
+    from chainrule.agents.envs.wrappers import WrapperSettings
     from chainrule.agents.training.config import AgentConfig
     from chainrule.cli import agents, play, predict, sample, score, settings
     from chainrule.cli.models import sampling_settings
@@ -240,7 +241,11 @@ def _gathered() -> dict[str, Any]:
         "training": _listed(settings.of(TrainConfig)),
         "models": {name: _listed(settings.of(entry.config)) for name, entry in entries.items()},
         "recipes": {name: list(entry.recipes) for name, entry in entries.items()},
-        "acting": {**{word: [] for word in agents.WORDS}, **_listed(settings.of(AgentConfig))},
+        "acting": {
+            **{word: [] for word in agents.WORDS},
+            **_listed(settings.of(AgentConfig)),
+            **_listed(settings.of(WrapperSettings, "wrap.")),
+        },
         "algorithms": {
             name: _listed(settings.of(algorithms.entry(name).config)) for name in algorithms.names()
         },

@@ -103,10 +103,13 @@ def _settings(run: AgentRun) -> str:
     config = run.config
     entry = algorithms.entry(config["model"]["name"])
     about = f"<p>{page.say(entry.summary)}</p>\n<p><cite>{page.say(entry.citation)}</cite></p>\n"
+    around = {f"wrap.{name}": value for name, value in config["env"].get("wrappers", {}).items()}
     return page.section(
         "Settings",
         page.fold("Algorithm", about + page.pairs({"name": entry.name, **config["model"]["settings"]})),
-        page.fold("Environment", page.pairs({"name": config["env"]["name"], **config["env"]["settings"]})),
+        page.fold(
+            "Environment", page.pairs({"name": config["env"]["name"], **config["env"]["settings"], **around})
+        ),
         page.fold("Training", page.pairs(config["train"]), long=True),
         page.fold("Machine", page.pairs(environment(run.path)), long=True),
     )

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
 
-from chainrule.agents.envs.base import Environment, HasLegalActions
+from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.spaces import Discrete
+from chainrule.agents.envs.wrappers.base import legal_actions
 from chainrule.agents.learning.base import Decision, Policy
 from chainrule.core import checks
 from chainrule.core.errors import ArgumentError
@@ -139,7 +140,7 @@ def following(
 ) -> tuple[Episode, EpisodeStep]:
     """How an episode goes on; after its end nothing changes."""
     key, act_key, step_key = jax.random.split(episode.key, 3)
-    legal = env.legal(episode.state) if isinstance(env, HasLegalActions) else None
+    legal = legal_actions(env, episode.state)
     decision = policy.act(act_key, episode.observation, episode.memory, greedy=greedy, legal=legal)
     after = env.step(step_key, episode.state, decision.action)
     gone_on = Episode(

@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.wrappers.observations import vector_observations
 from chainrule.agents.learning.advantages import explained_variance
-from chainrule.agents.learning.base import HasLearningSignal, Learner, LearningSignal
+from chainrule.agents.learning.base import HasLearningSignal, HasWorlds, Learner, LearningSignal
 from chainrule.agents.learning.networks import ActorCritic
 from chainrule.agents.learning.on_policy import (
     Experience,
@@ -68,7 +68,7 @@ def actor_critic_loss(
 
 
 @final
-class AdvantageActorCritic(Learner[PolicyState], HasLearningSignal):
+class AdvantageActorCritic(Learner[PolicyState], HasLearningSignal, HasWorlds):
     """One gradient for each stretch of experience, several stretches in an iteration."""
 
     env: Environment[Any]
@@ -113,6 +113,9 @@ class AdvantageActorCritic(Learner[PolicyState], HasLearningSignal):
         metrics = {name: values.mean() for name, values in seen.items()}
         metrics |= state.finished.metrics() | {"learning_rate": rate}
         return state._replace(iteration=state.iteration + 1), metrics
+
+    def worlds(self, state: PolicyState) -> Any:
+        return state.worlds.state
 
     def policy(self, state: PolicyState) -> NetworkPolicy:
         return NetworkPolicy(state.network, self.actions)

@@ -93,6 +93,14 @@ class LearningSignal(NamedTuple):
     """By the same names, for those that have any."""
 
 
+class HasWorlds(abc.ABC):
+    """A learner of environments: what its wrappers have gathered is part of how it is judged."""
+
+    @abc.abstractmethod
+    def worlds(self, state: Any) -> Any:
+        """The states of the environments that it learns in, with an axis of worlds where there are several."""
+
+
 class HasLearningSignal(abc.ABC):
     """A learner that can show what its next update would learn from."""
 
@@ -148,6 +156,7 @@ __all__ = [
     "HasGameNetwork",
     "HasLearningSignal",
     "HasOwnEvaluation",
+    "HasWorlds",
     "Learner",
     "LearningSignal",
     "Policy",

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from chainrule.agents.envs.base import Environment, HasLegalActions, or_restarted
+from chainrule.agents.envs.base import Environment, or_restarted
+from chainrule.agents.envs.wrappers.base import legal_in_worlds
 from chainrule.core.types import Array, Float, Int, Key, Tree
 
 Rule = Callable[[Array, Array | None, Tree], Array]
@@ -82,7 +83,7 @@ def gather_block(
 
     def step(worlds: RunningWorlds, now: Any) -> tuple[RunningWorlds, tuple[GatheredSteps, EpisodeTotals]]:
         given, keys, (fresh, first) = now
-        action = rule(worlds.observation, _legal(env, worlds.state), given)
+        action = rule(worlds.observation, legal_in_worlds(env, worlds.state), given)
         after = jax.vmap(env.step)(keys, worlds.state, action)
         moved = jax.vmap(or_restarted, in_axes=(None, 0, 0, 0))(env, after, fresh, first)
         over = moved.terminated | moved.truncated
@@ -97,16 +98,12 @@ def gather_block(
             moved.terminated,
             moved.truncated,
             moved.final_observation,
-            _legal(env, after.state),
+            legal_in_worlds(env, after.state),
         )
         return onward, (seen, EpisodeTotals(over, returns, lengths))
 
     worlds, (steps, episodes) = jax.lax.scan(step, worlds, (given, step_keys, fresh))
     return worlds, steps, episodes
-
-
-def _legal(env: Environment[Any], states: Any) -> Array | None:
-    return jax.vmap(env.legal)(states) if isinstance(env, HasLegalActions) else None
 
 
 __all__ = [

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from chainrule.agents.envs.base import Environment, HasLegalActions, or_restarted
+from chainrule.agents.envs.base import Environment, or_restarted
+from chainrule.agents.envs.wrappers.base import legal_in_worlds
 from chainrule.agents.learning.networks import ActorCritic
 from chainrule.agents.learning.policies import ActionDistribution, vectors
 from chainrule.core.types import Array, Float, Key, Tree
@@ -92,7 +93,7 @@ def gather(
             lambda a: jnp.where(worlds.first.reshape(-1, *[1] * (a.ndim - 1)), 0, a), worlds.memory
         )
         numbers, memory = network.act(worlds.observation, memory)
-        legal = jax.vmap(env.legal)(worlds.state) if isinstance(env, HasLegalActions) else None
+        legal = legal_in_worlds(env, worlds.state)
         drawn = actions.draw(actions.masked(numbers, legal), noise)
         after = jax.vmap(env.step)(keys, worlds.state, actions.action(drawn))
         moved = jax.vmap(functools.partial(or_restarted, env))(after, fresh, beginning)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from chainrule.agents.envs.base import Environment, advance_or_restart
 from chainrule.agents.envs.spaces import Discrete, Space
 from chainrule.agents.learning import exploration
-from chainrule.agents.learning.base import Decision, Learner, Policy
+from chainrule.agents.learning.base import Decision, HasWorlds, Learner, Policy
 from chainrule.agents.tabular.behaviour import Behaviour, EpsilonGreedyBehaviour
 from chainrule.agents.tabular.rules import QLearning, StepSizes, TabularRule, TabularStep
 from chainrule.core import random
@@ -84,7 +84,7 @@ class TabularPolicy(Policy):
 
 
 @final
-class TabularLearner(Learner[TabularState]):
+class TabularLearner(Learner[TabularState], HasWorlds):
     """A rule set up for an environment whose observations and actions are whole numbers."""
 
     env: Environment[Any]
@@ -206,6 +206,9 @@ class TabularLearner(Learner[TabularState]):
             "q_max": state.q.max(),
             "visited": (state.visits > 0).mean(),
         }
+
+    def worlds(self, state: TabularState) -> Any:
+        return state.env
 
     def policy(self, state: TabularState) -> TabularPolicy:
         return TabularPolicy(state.q.mean(0), state.hyper.behaviour, state.step)

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from chainrule import __version__
 from chainrule.agents import algorithms
 from chainrule.agents.envs.checking import never_ends
+from chainrule.agents.envs.wrappers import WrapperSettings
 from chainrule.agents.training.config import AgentConfig
 from chainrule.agents.training.run import AgentRun
 from chainrule.agents.training.trainer import AgentTrainer
@@ -22,6 +24,7 @@ def fit(
     *,
     algorithm_settings: Mapping[str, Any] | None = None,
     env_settings: Mapping[str, Any] | None = None,
+    wrappers: Mapping[str, Any] | None = None,
     run: str | Path | None = None,
     runs: str | Path | None = None,
     listener: events.Listener = events.silent,
@@ -30,10 +33,12 @@ def fit(
     """Train agents by an algorithm in an environment, and leave a run folder.
 
     `settings` are the fields of `AgentConfig` (steps, seed, seeds, ...); `algorithm_settings` those that `chainrule
-    models show ALGORITHM` lists, `env_settings` the numbers of the world. A folder that holds this run already is gone
-    on with.
+    models show ALGORITHM` lists, `env_settings` the numbers of the world, `wrappers` what is put around it
+    (`envs.wrappers.WrapperSettings`). A folder that holds this run already is gone on with.
     """
-    recipe = described(algorithm, env, algorithm_settings or {}, env_settings or {}, settings)
+    recipe = described(
+        algorithm, env, algorithm_settings or {}, env_settings or {}, settings, wrappers=wrappers or {}
+    )
     if run is None:
         name = recipe["env"]["name"].rpartition("/")[2].removesuffix(".py")
         path = naming.new_folder(naming.root(runs).expanduser(), f"{name}-{algorithm}")
@@ -79,6 +84,8 @@ def described(
     own: Mapping[str, Any],
     world: Mapping[str, Any],
     settings: Mapping[str, Any],
+    *,
+    wrappers: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """All that config.yaml holds; what cannot be learnt is said here, before there is a folder."""
     entry = algorithms.entry(algorithm)
@@ -87,11 +94,12 @@ def described(
     if name.endswith(".py"):
         name = str(Path(name).expanduser().resolve())
     config = AgentConfig.parse(**{"steps": entry.steps, **settings})
+    around = WrapperSettings.parse(wrappers).model_dump(exclude_defaults=True)
     recipe: dict[str, Any] = {
         "chainrule": __version__,
         "model": {"name": algorithm, "settings": chosen.model_dump()},
         "data": {},
-        "env": {"name": name, "settings": dict(world)},
+        "env": {"name": name, "settings": dict(world), **({"wrappers": around} if around else {})},
         "train": config.model_dump(),
     }
     run = AgentRun(Path(), recipe)

@@ -7,8 +7,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from chainrule.agents.envs import settled
 from chainrule.agents.evaluation.evaluate import AgentEvaluation, evaluate
-from chainrule.agents.learning.base import HasOwnEvaluation, Learner
+from chainrule.agents.learning.base import HasOwnEvaluation, HasWorlds, Learner
 from chainrule.core.types import Array, Key, Tree
 from chainrule.train import Metric
 
@@ -56,8 +57,13 @@ class Judgement:
         return found | {name: Metric(value) for name, value in self.more.items()}
 
 
+def judged_in(learner: Learner[Any], env: Any, state: Tree) -> Any:
+    """The environment as one agent is judged in it: with what its wrappers have gathered, and all that is earned."""
+    return settled(env, learner.worlds(state)) if isinstance(learner, HasWorlds) else env
+
+
 def judge(learner: Learner[Any], env: Any, states: Tree, key: Key, episodes: int) -> Judgement:
-    """What all agents are worth."""
+    """What all agents are worth; `env` is the one that they learn in."""
     if isinstance(learner, HasOwnEvaluation):
         found = {name: np.asarray(v, np.float64) for name, v in _own(learner, states, key, episodes).items()}
         more = {name: float(values.mean()) for name, values in found.items() if name != "return_mean"}
@@ -77,7 +83,7 @@ def _own(learner: Any, states: Tree, key: Key, episodes: int) -> dict[str, Any]:
 @eqx.filter_jit
 def _episodes(learner: Learner[Any], env: Any, states: Tree, keys: Array, *, greedy: bool) -> AgentEvaluation:
     found: AgentEvaluation = eqx.filter_vmap(
-        lambda state: evaluate(learner.policy(state), env, keys, greedy=greedy)
+        lambda state: evaluate(learner.policy(state), judged_in(learner, env, state), keys, greedy=greedy)
     )(states)
     return found
 
@@ -93,4 +99,4 @@ def _mean(values: np.ndarray, unit: str = "") -> Metric:
     return Metric(float(values.mean()), unit, stderr)
 
 
-__all__ = ["Judgement", "judge"]
+__all__ = ["Judgement", "judge", "judged_in"]

@@ -64,11 +64,9 @@ def learnt(run: AgentRun) -> Sequence[Picture]:
     if run.of_game:
         return ()
     keys = jax.random.split(random.key(run.settings.seed, "score"), max(run.settings.eval_episodes, 2))
-    policy = run.policy()
-    judged = {
-        name: evaluate(policy, run.env, keys, greedy=name == "greedy") for name in ("greedy", "exploring")
-    }
-    return pictures.pictures(policy, run.env, judged, run.recordings, run.gamma)
+    policy, env = run.policy(), run.judged_in()
+    judged = {name: evaluate(policy, env, keys, greedy=name == "greedy") for name in ("greedy", "exploring")}
+    return pictures.pictures(policy, env, judged, run.recordings, run.gamma)
 
 
 __all__ = ["episodes", "learning", "learnt"]

@@ -11,13 +11,14 @@ import numpy as np
 
 from chainrule.agents import algorithms, envs, sources
 from chainrule.agents.algorithms.alphazero.moves import evaluator
+from chainrule.agents.envs.wrappers import WrapperSettings, changed_world, wrapped
 from chainrule.agents.evaluation.baselines import Baselines, baselines
 from chainrule.agents.evaluation.recording import Recording, record_extremes
 from chainrule.agents.games.base import Game
 from chainrule.agents.learning import loop
 from chainrule.agents.learning.base import HasGameNetwork, Learner, Policy
 from chainrule.agents.training.config import AgentConfig
-from chainrule.agents.training.judging import judge
+from chainrule.agents.training.judging import judge, judged_in
 from chainrule.agents.training.states import restored, storable_shapes
 from chainrule.agents.tree_search.fast import EvaluateBatch
 from chainrule.core import notebook, random
@@ -98,11 +99,27 @@ class AgentRun:
         """The environment, or the game."""
         return sources.make(self.config["env"]["name"], **self.config["env"]["settings"])
 
+    @property
+    def wrappers(self) -> WrapperSettings:
+        """What is put around the environment; runs of earlier versions have none."""
+        return WrapperSettings.parse(self.config["env"].get("wrappers", {}))
+
     @functools.cached_property
     def env(self) -> Any:
-        """The same as its learner sees it: whole numbers as vectors, unless it wants them as they are."""
-        as_it_is = self.of_game or algorithms.entry(self.config["model"]["name"]).whole_numbers
-        return self.source if as_it_is else envs.vector_observations(self.source)
+        """The same as its learner sees it: wrapped, and whole numbers as vectors, unless it wants them as they are."""
+        if self.of_game:
+            if given := self.config["env"].get("wrappers"):
+                raise ArgumentError(f"{next(iter(given))}: wrappers are for environments, not for games")
+            return self.source
+        whole_numbers = algorithms.entry(self.config["model"]["name"]).whole_numbers
+        return wrapped(self.source, self.wrappers, gamma=self.gamma, whole_numbers=whole_numbers)
+
+    @property
+    def threshold(self) -> float | None:
+        """Mean return that counts as solved, where it is known: not where a wrapper cuts episodes off."""
+        name = self.config["env"]["name"]
+        known = name in envs.names() and self.wrappers.limit is None
+        return envs.entry(name).threshold if known else None
 
     @property
     def gamma(self) -> float:
@@ -203,7 +220,10 @@ class AgentRun:
         """What random and optimal actions earn here; nothing for a game."""
         if self.of_game:
             return None
-        return baselines(self.source, jax.random.split(random.key(self.settings.seed, "baselines"), _RANDOM))
+        return baselines(
+            changed_world(self.source, self.wrappers),
+            jax.random.split(random.key(self.settings.seed, "baselines"), _RANDOM),
+        )
 
     @property
     def best_agent(self) -> int:
@@ -216,6 +236,10 @@ class AgentRun:
         if not 0 <= chosen < self.settings.seeds:
             raise ArgumentError(f"agent={chosen}: {self.id} has agents 0 to {self.settings.seeds - 1}")
         return loop.run_of(self.states if step is None else self.states_at(step), chosen)
+
+    def judged_in(self, agent: int | None = None) -> Any:
+        """The environment as an agent is judged in it: observations by its own moments, rewards as they are earned."""
+        return judged_in(self.learner, self.env, self.state(agent))
 
     def policy(self, agent: int | None = None) -> Policy:
         """What one of the agents has learnt, the best unless told."""
@@ -244,7 +268,7 @@ class AgentRun:
     def recordings(self) -> dict[str, Recording]:
         """The best, the median and the worst greedy episode of an evaluation, of the agent that did best."""
         keys = jax.random.split(random.key(self.settings.seed, "evaluation"), self.settings.eval_episodes)
-        return record_extremes(self.policy(), self.env, keys)
+        return record_extremes(self.policy(), self.judged_in(), keys)
 
 
 __all__ = ["AgentRun"]

@@ -8,6 +8,7 @@ killed and goes on from its newest checkpoint ends with the same bits as one tha
 import math
 import os
 import time
+from dataclasses import replace
 from typing import Any, final
 
 import equinox as eqx
@@ -82,11 +83,15 @@ class AgentTrainer:
 
     def _facts(self) -> Facts | None:
         """What the watch can make use of."""
-        name, known = self.run.config["env"]["name"], self.run.baselines
+        known = self.run.baselines
         if known is None:
             return None
-        solved = envs.entry(name).threshold if name in envs.names() else None
-        return facts(self.run.env, known, self.run.config["model"]["settings"], solved, self.config.steps)
+        settings = self.run.config["model"]["settings"]
+        found = facts(self.run.env, known, settings, self.run.threshold, self.config.steps)
+        # Values are of rewards that are learnt from: those that are earned do not bound them.
+        return (
+            replace(found, rewards=None, rewards_known=False) if self.run.wrappers.change_rewards else found
+        )
 
     def _every(self, steps: int | None, parts: int) -> int:
         """Iterations between two marks."""

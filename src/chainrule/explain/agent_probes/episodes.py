@@ -33,7 +33,7 @@ class EpisodesSettings(Settings):
 
 def examine(run: AgentRun, settings: EpisodesSettings) -> Outcome:
     """Play episodes, and show three of them."""
-    policy, env = run.policy(settings.agent), run.env
+    policy, env = run.policy(settings.agent), run.judged_in(settings.agent)
     keys = jax.random.split(random.key(settings.seed, "episodes"), settings.episodes)
     kept = record_extremes(policy, env, keys, greedy=not settings.exploring)
     judged = {name: evaluate(policy, env, keys, greedy=name == "greedy") for name in ("greedy", "exploring")}

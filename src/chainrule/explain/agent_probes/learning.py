@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 from pydantic import Field
 
-from chainrule.agents import AgentRun, envs
+from chainrule.agents import AgentRun
 from chainrule.agents.evaluation import statistics
 from chainrule.agents.evaluation.pictures import compared, learning_table
 from chainrule.agents.training import pictures
@@ -86,7 +86,10 @@ def _other(run: AgentRun, against: str) -> AgentRun:
     other = AgentRun.open(beside if beside.is_dir() else against)
     if other.path.resolve() == run.path.resolve():
         raise ArgumentError(f"against={against}: this is the run itself", remedy="name another one")
-    if other.config["env"] != run.config["env"]:
+    worlds = [
+        (one.config["env"]["name"], one.config["env"]["settings"], one.wrappers.world) for one in (run, other)
+    ]
+    if worlds[0] != worlds[1]:
         raise ArgumentError(
             f"against={against}: it learnt in {other.config['env']['name']} with other settings, or in another "
             f"environment than {run.id}",
@@ -121,10 +124,8 @@ def _compared(
 
 def _mark(run: AgentRun, returns: np.ndarray) -> float:
     """What counts as solved in this environment."""
-    name = run.config["env"]["name"]
-    known = envs.entry(name).threshold if name in envs.names() else None
-    if known is not None:
-        return known
+    if run.threshold is not None:
+        return run.threshold
     best = float(returns.max())
     return best - 0.1 * abs(best)
 

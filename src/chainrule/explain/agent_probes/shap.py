@@ -79,7 +79,7 @@ def examine(run: AgentRun, settings: AgentShapSettings) -> Outcome:
     """Shapley values of the moments of an episode, and every picture that suits them."""
     policy = run.policy(settings.agent)
     keys = jax.random.split(random.key(settings.seed, "explained episodes"), settings.episodes)
-    episodes = record(policy, run.env, keys, greedy=True)
+    episodes = record(policy, run.judged_in(settings.agent), keys, greedy=True)
     longest = max(episodes, key=len)
     moments = chosen_rows(settings.rows, len(longest))
     x = longest.observations[moments].astype(np.float32)

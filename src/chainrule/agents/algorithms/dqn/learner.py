@@ -18,7 +18,7 @@ import optax
 
 from chainrule.agents.algorithms.dqn.config import DQNConfig, check, returns_of
 from chainrule.agents.envs.base import Environment
-from chainrule.agents.learning.base import HasLearningSignal, Learner, LearningSignal
+from chainrule.agents.learning.base import HasLearningSignal, HasWorlds, Learner, LearningSignal
 from chainrule.agents.learning.exploration import draw_by, epsilon_greedy_probabilities, linear
 from chainrule.agents.learning.gathering import (
     EpisodeTotals,
@@ -103,7 +103,7 @@ def q_loss(
 
 
 @final
-class DQN(Learner[DQNState], HasLearningSignal):
+class DQN(Learner[DQNState], HasLearningSignal, HasWorlds):
     """Deep Q-learning, set up for an environment."""
 
     env: Environment[Any]
@@ -167,6 +167,9 @@ class DQN(Learner[DQNState], HasLearningSignal):
             "learning_rate": jnp.asarray(state.hyper.learning_rate),
         }
         return state._replace(finished=finished), metrics
+
+    def worlds(self, state: DQNState) -> Any:
+        return state.worlds.state
 
     def policy(self, state: DQNState) -> ValuePolicy:
         return ValuePolicy(state.network, self._epsilon(state))

@@ -17,7 +17,7 @@ from chainrule.agents.algorithms.ppo.config import PPOConfig, resolved
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.wrappers.observations import vector_observations
 from chainrule.agents.learning.advantages import explained_variance, normalised
-from chainrule.agents.learning.base import HasLearningSignal, Learner, LearningSignal
+from chainrule.agents.learning.base import HasLearningSignal, HasWorlds, Learner, LearningSignal
 from chainrule.agents.learning.networks import ActorCritic
 from chainrule.agents.learning.on_policy import (
     Experience,
@@ -56,7 +56,7 @@ def clipped_objective(ratio: Float[Array, "*any"], advantages: Float[Array, "*an
 
 
 @final
-class PPO(Learner[PolicyState], HasLearningSignal):
+class PPO(Learner[PolicyState], HasLearningSignal, HasWorlds):
     """Proximal policy optimisation in an environment."""
 
     env: Environment[Any]
@@ -101,6 +101,9 @@ class PPO(Learner[PolicyState], HasLearningSignal):
         }
         after = PolicyState(state.hyper, network, moments, worlds, finished, key, state.iteration + 1)
         return after, metrics
+
+    def worlds(self, state: PolicyState) -> Any:
+        return state.worlds.state
 
     def policy(self, state: PolicyState) -> NetworkPolicy:
         return NetworkPolicy(state.network, self.actions)

@@ -16,7 +16,7 @@ import optax
 from chainrule.agents.algorithms.pqn.config import PQNConfig, check
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.learning.advantages import discounted_sums
-from chainrule.agents.learning.base import Learner
+from chainrule.agents.learning.base import HasWorlds, Learner
 from chainrule.agents.learning.exploration import draw_by, epsilon_greedy_probabilities, linear
 from chainrule.agents.learning.gathering import (
     EpisodeTotals,
@@ -90,7 +90,7 @@ def lambda_returns(
 
 
 @final
-class PQN(Learner[PQNState]):
+class PQN(Learner[PQNState], HasWorlds):
     """Parallel Q-learning, set up for an environment."""
 
     env: Environment[Any]
@@ -145,6 +145,9 @@ class PQN(Learner[PQNState]):
             "learning_rate": rate,
         }
         return state._replace(finished=finished), metrics
+
+    def worlds(self, state: PQNState) -> Any:
+        return state.worlds.state
 
     def policy(self, state: PQNState) -> ValuePolicy:
         return ValuePolicy(state.network, self._epsilon(state))

@@ -17,7 +17,7 @@ from jax.flatten_util import ravel_pytree
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.wrappers.observations import vector_observations
 from chainrule.agents.learning.advantages import discounted_sums, explained_variance
-from chainrule.agents.learning.base import Learner
+from chainrule.agents.learning.base import HasWorlds, Learner
 from chainrule.agents.learning.networks import ActorCritic, SeparateNetworks
 from chainrule.agents.learning.on_policy import (
     PolicyConfig,
@@ -28,8 +28,8 @@ from chainrule.agents.learning.on_policy import (
     annealed,
     begin_policy,
 )
-from chainrule.agents.learning.policies import ActionDistribution, NetworkPolicy, distribution_over
-from chainrule.agents.learning.rollouts import Rollout, begin_worlds, gather
+from chainrule.agents.learning.policies import ActionDistribution, NetworkPolicy, distribution_over, vectors
+from chainrule.agents.learning.rollouts import Rollout, Worlds, begin_worlds, gather
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 
@@ -97,7 +97,7 @@ def others_mean(x: Float[Array, "time worlds"], alive: Array) -> Float[Array, "t
 
 
 @final
-class Reinforce(Learner[PolicyState]):
+class Reinforce(Learner[PolicyState], HasWorlds):
     """REINFORCE in an environment."""
 
     env: Environment[Any]
@@ -134,8 +134,8 @@ class Reinforce(Learner[PolicyState]):
     def iterate(self, state: PolicyState) -> tuple[PolicyState, dict[str, Array]]:
         key, worlds_key, rollout_key = jax.random.split(state.key, 3)
         network = state.network
-        worlds = begin_worlds(self.env, network, self.config.episodes, worlds_key)
-        _, rollout = gather(self.env, network, self.actions, worlds, self.config.horizon, rollout_key)
+        worlds = self._anew(state, worlds_key)
+        worlds, rollout = gather(self.env, network, self.actions, worlds, self.config.horizon, rollout_key)
         episodes, values = self._judged(network, rollout, state.hyper.gamma)
         weights = self.weights(episodes, values, state.optimizer.constant, state.hyper.gamma)
         slopes, seen = self.gradients(network, episodes, weights)
@@ -163,6 +163,9 @@ class Reinforce(Learner[PolicyState]):
         return PolicyState(
             state.hyper, unflat(flat), optimizer, worlds, finished, key, state.iteration + 1
         ), metrics
+
+    def worlds(self, state: PolicyState) -> Any:
+        return state.worlds.state
 
     def policy(self, state: PolicyState) -> NetworkPolicy:
         return NetworkPolicy(state.network, self.actions)
@@ -203,6 +206,16 @@ class Reinforce(Learner[PolicyState]):
         rows = (episodes._replace(rollout=episodes.rollout._replace(memory=())), weights)
         slopes, seen = jax.vmap(one, in_axes=(None, 1))(network, rows)
         return slopes, {name: values.mean() for name, values in seen.items()}
+
+    def _anew(self, state: PolicyState, key: Key) -> Worlds:
+        """Worlds in their first states, which are handed what wrappers have gathered so far."""
+        fresh = begin_worlds(self.env, state.network, self.config.episodes, key)
+        over = jnp.ones(self.config.episodes, bool)
+        shown = jax.vmap(lambda seen: seen.reshape(self.env.observation_space.shape))(fresh.observation)
+        inner, shown = jax.vmap(lambda *given: self.env.carried_over(*given))(
+            state.worlds.state, fresh.state, shown, over
+        )
+        return fresh._replace(state=inner, observation=vectors(shown))
 
     def _judged(self, network: ActorCritic, rollout: Rollout, gamma: Any) -> tuple[Episodes, Array]:
         if self.config.baseline != "learned":

@@ -19,7 +19,7 @@ from chainrule.agents.algorithms.sac.config import SACConfig, check
 from chainrule.agents.algorithms.sac.networks import ActionCritic, Actor, SACPolicy
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.spaces import Box, Discrete
-from chainrule.agents.learning.base import Learner
+from chainrule.agents.learning.base import HasWorlds, Learner
 from chainrule.agents.learning.gathering import (
     EpisodeTotals,
     GatheredSteps,
@@ -122,7 +122,7 @@ def soft_losses(
 
 
 @final
-class SAC(Learner[SACState]):
+class SAC(Learner[SACState], HasWorlds):
     """Soft actor-critic, set up for an environment."""
 
     env: Environment[Any]
@@ -186,6 +186,9 @@ class SAC(Learner[SACState]):
             "learning_rate": jnp.asarray(state.hyper.learning_rate),
         }
         return state._replace(finished=finished), metrics
+
+    def worlds(self, state: SACState) -> Any:
+        return state.worlds.state
 
     def policy(self, state: SACState) -> SACPolicy:
         return SACPolicy(state.parts.actor, state.parts.critics, self.actions)

@@ -21,7 +21,7 @@ from jax.scipy.sparse.linalg import cg
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.wrappers.observations import vector_observations
 from chainrule.agents.learning.advantages import explained_variance, normalised
-from chainrule.agents.learning.base import HasLearningSignal, Learner, LearningSignal
+from chainrule.agents.learning.base import HasLearningSignal, HasWorlds, Learner, LearningSignal
 from chainrule.agents.learning.networks import SeparateNetworks
 from chainrule.agents.learning.on_policy import (
     ADAM,
@@ -130,7 +130,7 @@ def backtracked(
 
 
 @final
-class TRPO(Learner[PolicyState], HasLearningSignal):
+class TRPO(Learner[PolicyState], HasLearningSignal, HasWorlds):
     """Trust region policy optimisation in an environment."""
 
     env: Environment[Any]
@@ -190,6 +190,9 @@ class TRPO(Learner[PolicyState], HasLearningSignal):
         }
         moved = eqx.tree_at(lambda n: (n.actor, n.free, n.critic), network, (*actor, critic))
         return PolicyState(hyper, moved, moments, worlds, finished, key, state.iteration + 1), metrics
+
+    def worlds(self, state: PolicyState) -> Any:
+        return state.worlds.state
 
     def policy(self, state: PolicyState) -> NetworkPolicy:
         return NetworkPolicy(state.network, self.actions)

@@ -16,18 +16,19 @@ from chainrule.agents.envs.wrappers.observations import (
     vector_observations,
 )
 from chainrule.agents.envs.wrappers.rewards import ClipReward, NormalizeReward, ScaleReward
+from chainrule.agents.envs.wrappers.wrapping import WrapperSettings, changed_world, wrapped
 
 
 def settled(env: Environment[Any], state: Any) -> Environment[Any]:
     """The environment as a trained agent is judged in it.
 
     Observations are normalised by the moments in `state`, which no longer change (those of many environments side by
-    side are taken together), and rewards are not normalised.
+    side are taken together), and rewards are those that are earned: neither clipped, scaled nor normalised.
     """
     if not isinstance(env, Wrapper):
         return env
     inside = settled(env.env, state.inner)
-    if isinstance(env, NormalizeReward):
+    if isinstance(env, ClipReward | NormalizeReward | ScaleReward):
         return inside
     if isinstance(env, NormalizeObservation):
         return NormalizeObservation(inside, merged(state.moments))
@@ -47,7 +48,10 @@ __all__ = [
     "StickyActions",
     "TimeLimit",
     "Wrapper",
+    "WrapperSettings",
+    "changed_world",
     "innermost",
     "settled",
     "vector_observations",
+    "wrapped",
 ]

@@ -4,8 +4,9 @@ import abc
 from typing import Any, NamedTuple, TypeVar, final
 
 import equinox as eqx
+import jax
 
-from chainrule.agents.envs.base import Environment
+from chainrule.agents.envs.base import Environment, HasLegalActions
 from chainrule.agents.envs.spaces import Space
 from chainrule.core.types import Array, Tree
 
@@ -76,4 +77,16 @@ def innermost(env: Environment[Any], state: Any) -> tuple[Environment[Any], Any]
     return env, state
 
 
-__all__ = ["InnerState", "Unseen", "Wrapper", "WrapperState", "innermost"]
+def legal_actions(env: Environment[Any], state: Any) -> Array | None:
+    """Which actions are legal inside of all wrappers; None where all of them always are."""
+    inside, own = innermost(env, state)
+    return inside.legal(own) if isinstance(inside, HasLegalActions) else None
+
+
+def legal_in_worlds(env: Environment[Any], states: Any) -> Array | None:
+    """The same for worlds side by side."""
+    inside, own = innermost(env, states)
+    return jax.vmap(inside.legal)(own) if isinstance(inside, HasLegalActions) else None
+
+
+__all__ = ["InnerState", "Unseen", "Wrapper", "WrapperState", "innermost", "legal_actions", "legal_in_worlds"]
