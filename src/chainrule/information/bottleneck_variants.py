@@ -15,7 +15,7 @@ from chainrule.information.bottleneck_steps import BottleneckProblem, identity, 
 from chainrule.information.entropies import shared
 from chainrule.information.samples import symbol_numbers
 from chainrule.information.tables import rows, table
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 _MOST_WINDOWS = 4096
 
@@ -34,6 +34,7 @@ class BottleneckIdentity:
     """I(X; Y) - I(Z; Y)."""
 
 
+@takes_base
 def bottleneck_identity(joint: Any, encoder: Any, unit: str = "bits") -> BottleneckIdentity:
     """What predictions of y lose when p(z given x) takes the place of x; nothing is lost by z = x.
 
@@ -119,6 +120,7 @@ class ThreeTermBottleneck:
     converged: bool
 
 
+@takes_base
 def three_term_bottleneck(
     joint: Any,
     d: Any,

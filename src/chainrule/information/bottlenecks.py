@@ -22,7 +22,7 @@ from chainrule.information.bottleneck_steps import BottleneckProblem, identity, 
 from chainrule.information.entropies import shared, total
 from chainrule.information.hard_clusters import hard_clusters
 from chainrule.information.tables import table
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 _RATIO = 1.3
 """Between two values of beta on the way down."""
@@ -111,6 +111,7 @@ class BottleneckCurve:
         return np.array(found)
 
 
+@takes_base
 def bottleneck(
     joint: Any,
     beta: float,
@@ -147,6 +148,7 @@ def bottleneck(
     return curve.points[0]
 
 
+@takes_base
 def bottleneck_curve(
     joint: Any,
     betas: Sequence[float] | None = None,

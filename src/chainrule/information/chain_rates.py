@@ -20,7 +20,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.information.entropies import total
 from chainrule.information.samples import symbol_numbers
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 from chainrule.probability.markov import FittedChain, NotUniqueError, fit, stationary, transition_matrix
 
 
@@ -50,6 +50,7 @@ class ChainInformation:
         )
 
 
+@takes_base
 def chain_information(transition: Any, unit: str = "bits") -> ChainInformation:
     """All rates of a stationary chain; `transition[i, j]` is the probability of going from i to j.
 
@@ -68,6 +69,7 @@ def chain_information(transition: Any, unit: str = "bits") -> ChainInformation:
     return ChainInformation(matrix, pi, unit, *clean)
 
 
+@takes_base
 def entropy_rate(transition: Any, unit: str = "bits") -> float:
     """The entropy that each step of a stationary chain adds, -sum_i pi_i sum_j a_ij log a_ij.
 
@@ -77,6 +79,7 @@ def entropy_rate(transition: Any, unit: str = "bits") -> float:
     return chain_information(transition, unit).entropy_rate
 
 
+@takes_base
 def information_rate(transition: Any, unit: str = "bits") -> float:
     """What a state of a stationary chain tells of the next, H(pi) less the entropy rate.
 
@@ -86,6 +89,7 @@ def information_rate(transition: Any, unit: str = "bits") -> float:
     return chain_information(transition, unit).information_rate
 
 
+@takes_base
 def predictive_information_rate(transition: Any, unit: str = "bits") -> float:
     """What a state tells of the next one beyond what the state before it told: the entropy rate of A² less that of A.
 
@@ -95,6 +99,7 @@ def predictive_information_rate(transition: Any, unit: str = "bits") -> float:
     return chain_information(transition, unit).predictive_information_rate
 
 
+@takes_base
 def erasure_entropy(transition: Any, unit: str = "bits") -> float:
     """What is left to know of a state when all others, before and after it, are known.
 
@@ -132,6 +137,7 @@ class InformationProfile:
     """How much this state changed what is expected next: KL(a[state], A²[state before])."""
 
 
+@takes_base
 def information_profile(transition: Any, path: Any, unit: str = "bits") -> InformationProfile:
     """Surprisal and information along a path of states.
 

@@ -19,7 +19,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.information.climbing import Climb, climb
 from chainrule.information.tables import rows
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 
 @final
@@ -49,6 +49,7 @@ class Capacity:
         return f"{self.value:.6f} {self.unit}, at most {self.gap:.1e} less than the capacity"
 
 
+@takes_base
 def capacity(channel: Any, tol: float = 1e-9, most: int = 100_000, unit: str = "bits") -> Capacity:
     """The most that a channel gets through per use, certified to `tol` (in the unit), in at most `most` iterations.
 

@@ -19,7 +19,7 @@ from scipy.special import logsumexp, ndtr
 
 from chainrule.core.errors import ArgumentError
 from chainrule.information.tables import table
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 
 @final
@@ -48,6 +48,7 @@ class CodewordChoice:
         return f"the shorter codeword uses {self.mass:.6f} of the probability and wastes {wasted}"
 
 
+@takes_base
 def codeword_choice(
     means: tuple[float, float] = (-1.0, 1.0),
     sd: float = 1.0,

@@ -20,7 +20,7 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.information.climbing import climb
 from chainrule.information.entropies import entropy, shared, total
 from chainrule.information.tables import numbers, table
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 from chainrule.probability.distributions import Distribution
 
 _STEEPEST = 1e9
@@ -50,6 +50,7 @@ class RateDistortionPoint:
         return f"{self.rate:.6f} {self.unit} (at most {self.gap:.1e} too many) at distortion {self.distortion:.6g}"
 
 
+@takes_base
 def rate_distortion(
     p: Any, d: Any, slope: float, tol: float = 1e-9, most: int = 100_000, unit: str = "bits"
 ) -> RateDistortionPoint:
@@ -69,6 +70,7 @@ def rate_distortion(
     return _point(source, cost, slope, tol / factor, whole(where, "most", most), factor, unit)
 
 
+@takes_base
 def rate_at(
     p: Any, d: Any, distortion: float, tol: float = 1e-9, most: int = 100_000, unit: str = "bits"
 ) -> RateDistortionPoint:
@@ -135,6 +137,7 @@ class RateDistortionCurve:
         return max(point.gap for point in self.points)
 
 
+@takes_base
 def rate_distortion_curve(
     p: Any,
     d: Any,
@@ -160,6 +163,7 @@ def rate_distortion_curve(
     return RateDistortionCurve(tuple(found), unit)
 
 
+@takes_base
 def shannon_lower_bound(
     source: Any, distortion: float, measure: str = "hamming", unit: str = "bits"
 ) -> float:
@@ -215,6 +219,7 @@ class WaterFilling:
         return f"{self.rate:.6f} {self.unit}, {active} of {len(self.rates)} components at distortion {self.level:.6g}"
 
 
+@takes_base
 def gaussian_rate_distortion(variances: Any, distortion: float, unit: str = "bits") -> WaterFilling:
     """The rate of independent normal components at a total squared distortion, by reverse water-filling.
 

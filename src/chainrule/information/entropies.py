@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.information.tables import table
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 from chainrule.probability.distributions import Distribution
 
 Axis: TypeAlias = int | np.integer[Any]
@@ -24,6 +24,7 @@ Axes: TypeAlias = Axis | Sequence[Axis]
 """One variable of a table, or several that are taken together."""
 
 
+@takes_base
 def entropy(p: Any, unit: str = "bits") -> float:
     """The entropy of all variables of a table together; of a distribution with a density, its differential entropy.
 
@@ -43,6 +44,7 @@ def entropy(p: Any, unit: str = "bits") -> float:
     return total(table("entropy", "p", p)) * factor
 
 
+@takes_base
 def conditional_entropy(joint: Any, of: Axes = 0, given: Axes = 1, unit: str = "bits") -> float:
     """What is left to know of some variables once others are known: -sum p(x, y) log p(x given y).
 
@@ -55,6 +57,7 @@ def conditional_entropy(joint: Any, of: Axes = 0, given: Axes = 1, unit: str = "
     return (_of(values, *groups) - _of(values, groups[1])) * factor
 
 
+@takes_base
 def cross_entropy(p: Any, q: Any, unit: str = "bits") -> float:
     """The mean length -sum p log q of outcomes of p in the code made for q; infinite where p > 0 = q.
 
@@ -73,6 +76,7 @@ def cross_entropy(p: Any, q: Any, unit: str = "bits") -> float:
         return float(-(first[likely] * np.log(second[likely])).sum()) * factor + 0.0
 
 
+@takes_base
 def mutual_information(joint: Any, x: Axes = 0, y: Axes = 1, given: Axes = (), unit: str = "bits") -> float:
     """What x and y tell about each other, I(x; y) = H(x) + H(y) - H(x, y), or what they do once `given` is known.
 
@@ -89,6 +93,7 @@ def mutual_information(joint: Any, x: Axes = 0, y: Axes = 1, given: Axes = (), u
     return shared(values, a, b, c) * factor
 
 
+@takes_base
 def interaction_information(joint: Any, x: Axes = 0, y: Axes = 1, z: Axes = 2, unit: str = "bits") -> float:
     """How much z adds to what x and y tell about each other: I(x; y given z) - I(x; y), the same for any order.
 
@@ -106,6 +111,7 @@ def interaction_information(joint: Any, x: Axes = 0, y: Axes = 1, z: Axes = 2, u
     return (shared(values, a, b, c) - shared(values, a, b, ())) * factor
 
 
+@takes_base
 def chain_rule(joint: Any, unit: str = "bits") -> np.ndarray:
     """The terms H(X_1), H(X_2 given X_1), H(X_3 given X_1 and X_2), ... of a table; they sum to its entropy.
 
@@ -118,6 +124,7 @@ def chain_rule(joint: Any, unit: str = "bits") -> np.ndarray:
     return np.diff(known) * factor
 
 
+@takes_base
 def gaussian_mutual_information(
     covariance: Any, x: Axes = 0, y: Axes | None = None, given: Axes = (), unit: str = "bits"
 ) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.information.entropies import covariance_matrix
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 
 @final
@@ -43,6 +43,7 @@ class GaussianBottleneck:
         )
 
 
+@takes_base
 def gaussian_bottleneck(
     covariance: Any, beta: float, x: int | Sequence[int] = 0, unit: str = "bits"
 ) -> GaussianBottleneck:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from chainrule.core.errors import ArgumentError
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 _POINTS = 32
 """Points of the integral for each deviation of the narrowest normal."""
@@ -32,6 +32,7 @@ class OutputInformation(NamedTuple):
     """I(Z; Y); none where no targets were given."""
 
 
+@takes_base
 def output_information(
     mean: Any, variance: Any, targets: Any = None, *, unit: str = "bits"
 ) -> OutputInformation:
@@ -79,6 +80,7 @@ def output_information(
     return OutputInformation(float(factor * about_input), about_target)
 
 
+@takes_base
 def dataset_information(
     response: Float[np.ndarray, "outputs targets"] | Any,
     covariance: Float[np.ndarray, "outputs outputs"] | Any,

@@ -16,7 +16,7 @@ from scipy.linalg import solve_discrete_lyapunov, solve_toeplitz
 
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 
 @final
@@ -44,6 +44,7 @@ class GaussianRates:
         )
 
 
+@takes_base
 def gaussian_rates(
     coefficients: Any = None,
     *,

@@ -19,7 +19,7 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.information import tables
 from chainrule.information.estimates.binning import joint
 from chainrule.information.estimates.pairwise import noisy_bounds
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 Estimator: TypeAlias = Literal["binning", "noise"]
 ESTIMATORS = ("binning", "noise")
@@ -36,6 +36,7 @@ class LayerInformation(NamedTuple):
     """I(h; Y)."""
 
 
+@takes_base
 def layer_information(
     h: Any,
     targets: Any,

@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.information.entropies import shared, total
 from chainrule.information.tables import rows, table
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 _ROUNDING = 1e-9
 
@@ -38,6 +38,7 @@ class DataProcessing:
         return all((one <= _ROUNDING).all() for one in rises)
 
 
+@takes_base
 def data_processing(joint: Any, stages: Sequence[Any], unit: str = "bits") -> DataProcessing:
     """I(X; h) and I(h; Y) along a chain X - h1 - h2 - ... that starts from a joint table p(x, y).
 

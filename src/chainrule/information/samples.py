@@ -19,7 +19,7 @@ from scipy.special import digamma, gammaln
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.information.phrases import phrase_tree
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 _CROWDED = 10
 """Symbols for each occupied cell that blocks need; with fewer, counts say little of probabilities."""
@@ -49,6 +49,7 @@ class EntropyEstimate:
         return ". ".join([said, *(remark.removesuffix(".") for remark in self.remarks)])
 
 
+@takes_base
 def entropy_estimate(x: Any, method: str = "miller-madow", k: int = 3, unit: str = "bits") -> EntropyEstimate:
     """The entropy behind samples x.
 
@@ -150,6 +151,7 @@ class BlockEntropies:
         return f"{self.conditional[-1]:.4g} {self.unit} per symbol given {len(self.orders) - 1} before; {self.stopped}"
 
 
+@takes_base
 def block_entropies(sequence: Any, most: int = 20, unit: str = "bits") -> BlockEntropies:
     """Entropies of blocks with the correction of Miller and Madow, as long as there are ten symbols for each block.
 

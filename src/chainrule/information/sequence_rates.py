@@ -18,7 +18,7 @@ from scipy.special import digamma
 
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 _FEWEST = 5
 """Blocks below which drawing them again says nothing."""
@@ -51,6 +51,7 @@ class SequenceInformation:
         return f"information rate {self.value:.4g} {self.unit} per sample ({low:.4g} to {high:.4g})"
 
 
+@takes_base
 def sequence_information_rate(
     predictive: Any,
     unordered: Any,

@@ -8,7 +8,7 @@ from scipy.special import rel_entr, xlogy
 
 from chainrule.core.errors import ArgumentError
 from chainrule.information import tables
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 
 @final
@@ -38,6 +38,7 @@ class CodeReport:
         return "\n".join(f"{name:<34}{value:.6f} {self.unit}" for name, value in rows.items())
 
 
+@takes_base
 def code_report(
     prior: Any, likelihood: Any, posterior: Any = None, *, data: Any = None, unit: str = "bits"
 ) -> CodeReport:

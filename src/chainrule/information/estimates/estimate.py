@@ -17,7 +17,7 @@ from chainrule.information.estimates.pairwise import noise_added
 from chainrule.information.estimates.result import MutualInformationEstimate, in_unit
 from chainrule.information.estimates.samples import NotSuited, pair
 from chainrule.information.estimates.variational import label_bound, variational
-from chainrule.information.units import scale
+from chainrule.information.units import scale, takes_base
 
 ESTIMATORS: dict[str, Callable[..., MutualInformationEstimate]] = {
     "binning": binning,
@@ -31,6 +31,7 @@ _STREAM = 1
 """Tells the random numbers of estimators from those that a seed gives to everybody."""
 
 
+@takes_base
 def mutual_information_estimate(
     x: Any,
     y: Any,
@@ -133,6 +134,7 @@ class MutualInformationPanel:
         return "\n".join(map(str, self.estimates))
 
 
+@takes_base
 def mutual_information_panel(
     x: Any,
     y: Any,
