@@ -59,6 +59,10 @@ def test_turns_are_in_degrees() -> None:
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ArgumentError, match="between 0 and 180"):
         augment.rotate(200)
+    with pytest.raises(ArgumentError, match="above 0 and up to 1"):
+        augment.crop(0)
+    with pytest.raises(ArgumentError, match="from 0 to below 1"):
+        augment.colour(-1)
     with pytest.raises(ArgumentError, match="at least 0"):
         augment.noise(-1)
     with pytest.raises(ArgumentError, match="content must be"):

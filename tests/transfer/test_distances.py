@@ -55,6 +55,8 @@ def test_the_table_has_a_convention_for_every_number() -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(ArgumentError, match="need two"):
+        energy_distance(X[:1], Y)
     with pytest.raises(ArgumentError, match="folds=1"):
         judge_domains(X, Y, folds=1)
     with pytest.raises(ArgumentError, match="not finite"):

@@ -121,3 +121,5 @@ def test_wrong_arguments_are_named() -> None:
         select(SOURCE, TARGET, 0.5, "best")
     with pytest.raises(ArgumentError, match="give one or more"):
         mix_sources([], TARGET)
+    with pytest.raises(ArgumentError, match="groups holds 2"):
+        GroupRobustLoss(2)(jnp.zeros(2), jnp.array([0, 2]))

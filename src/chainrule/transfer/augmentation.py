@@ -64,6 +64,8 @@ def shift(pixels: int) -> Augmentation:
 
 def crop(least: float) -> Augmentation:
     """A part of the images, of at least that share of their area, enlarged; parts of digits may be other digits."""
+    if not 0 < least <= 1:
+        raise ArgumentError(f"crop(least={least}): a share of the area lies above 0 and up to 1")
 
     def apply(key: Key, x: Array) -> Array:
         return augment.crop_images(x, augment.draw_crops(key, len(x), (x.shape[1], x.shape[2]), least=least))
@@ -88,6 +90,8 @@ def rotate(degrees: float) -> Augmentation:
 
 def colour(strength: float) -> Augmentation:
     """Contrast, brightness and saturation changed by up to that share."""
+    if not 0 <= strength < 1:
+        raise ArgumentError(f"colour(strength={strength}): a share lies from 0 to below 1")
     return Augmentation(f"colour({strength:g})", lambda key, x: augment.relight(x, key, strength), ANYTHING)
 
 

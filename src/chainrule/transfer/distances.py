@@ -79,6 +79,11 @@ def energy_distance(source: Any, target: Any) -> float:
     2.0
     """
     first, second = domain_rows("energy_distance", source, target)
+    if min(len(first), len(second)) < 2:
+        raise ArgumentError(
+            f"energy_distance: {len(first)} and {len(second)} examples; distances within a domain need two",
+            remedy="give two or more of each",
+        )
     x, y = (jnp.asarray(one, jnp.float32) for one in (first, second))
     within, beyond, between = (-_mean_distance(a, b) for a, b in ((x, x), (y, y), (x, y)))
     means = PairMeans(within, beyond, between, jnp.zeros(()), jnp.zeros(()))

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.checks import whole
+from chainrule.core.checks import check_class_numbers, whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Scalar
 from chainrule.kernels.kernel import Kernel
@@ -102,6 +102,7 @@ class GroupRobustLoss(eqx.Module):
         self, losses: Float[Array, " batch"], groups: Int[Array, " batch"]
     ) -> tuple[Scalar, "GroupRobustLoss"]:
         """Losses of a batch and the group of each example; a group that is not in the batch keeps its weight."""
+        check_class_numbers("GroupRobustLoss", "groups", groups, len(self.weights))
         member = jax.nn.one_hot(groups, len(self.weights), dtype=losses.dtype)
         means = (losses @ member) / jnp.maximum(member.sum(axis=0), 1)
         grown = jax.lax.stop_gradient(jnp.log(self.weights) + self.rate * means)

@@ -82,6 +82,11 @@ def columns_of(
         raise ArgumentError(
             f"columns_of(data): shape {rows.shape}", remedy="give at least two rows of numbers"
         )
+    if not np.isfinite(rows).all():
+        raise ArgumentError(
+            "columns_of(data): there are numbers that are not finite",
+            remedy="leave such rows out, or fill them in",
+        )
     count = rows.shape[1]
     deviation = np.median(np.abs(rows - np.median(rows, axis=0)), axis=0)
     deviation = np.where(deviation > 0, deviation, rows.std(axis=0))
@@ -91,7 +96,18 @@ def columns_of(
     integral = (rows == np.rint(rows)).all(axis=0)
     if whole_numbers is not None:
         integral = np.isin(np.arange(count), whole_numbers)
+    for name, given in (("fixed", fixed), ("whole_numbers", whole_numbers or ())):
+        for column in given:
+            if not 0 <= column < count:
+                raise ArgumentError(
+                    f"columns_of({name}): there is no column {column}", remedy=f"choose 0 to {count - 1}"
+                )
     own = np.arange(count) if group is None else np.asarray(group)
+    if own.shape != (count,) or own.dtype.kind not in "iu" or (own < 0).any():
+        raise ArgumentError(
+            f"columns_of(group): shape {own.shape} of type {own.dtype} for {count} columns",
+            remedy="number the group of every column, from 0",
+        )
     held = np.isin(own, own[list(fixed)]) if len(fixed) else np.zeros(count, bool)
     return Columns(found, held, integral, own, rows.min(axis=0), rows.max(axis=0))
 
@@ -120,7 +136,18 @@ def counterfactuals(
                 f"counterfactuals({name}): there are numbers that are not finite",
                 remedy="leave such rows out, or fill them in",
             )
-    if decides(origin[None])[0]:
+    if len(columns.weights) != origin.size:
+        raise ArgumentError(
+            f"counterfactuals(columns): they are {len(columns.weights)}, the row has {origin.size}",
+            remedy="make them of the same data: columns_of(data)",
+        )
+    said = np.asarray(decides(origin[None]))
+    if said.shape != (1,):
+        raise ArgumentError(
+            f"counterfactuals(decides): it gives an array of shape {said.shape} for one row",
+            remedy="it must say of every row whether the decision is the wanted one: lambda x: f(x)[:, 1] > 0",
+        )
+    if said[0]:
         raise ArgumentError(
             "counterfactuals(x): the decision is the wanted one already", remedy="ask for another decision"
         )

@@ -8,6 +8,8 @@ common border, so that every piece is connected.
 Reference: Achanta et al., SLIC superpixels compared to state-of-the-art superpixel methods, 2012.
 """
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import coo_array
@@ -26,7 +28,7 @@ _TO_XYZ = np.array(
 """sRGB in linear light to CIE XYZ."""
 
 
-def superpixels(image: Image, count: int = 50, *, compactness: float = 10.0, rounds: int = 10) -> Labels:
+def superpixels(image: Any, count: int = 50, *, compactness: float = 10.0, rounds: int = 10) -> Labels:
     """The piece that each pixel belongs to, from 0, about `count` of them.
 
     Pixels are in [0, 1]. The larger the `compactness`, the more square are the pieces.
@@ -36,6 +38,12 @@ def superpixels(image: Image, count: int = 50, *, compactness: float = 10.0, rou
     >>> superpixels(halves, 2, compactness=1.0)[0].tolist()
     [0, 0, 0, 1, 1, 1, 1, 1]
     """
+    image = np.asarray(image)
+    if image.ndim != 3:
+        raise ArgumentError(
+            f"superpixels: an image of shape {image.shape}; expected (height, width, channels)",
+            remedy="shades of grey are image[..., None], and of a batch one image at a time",
+        )
     height, width, _ = image.shape
     if not 1 <= whole("superpixels", "count", count) <= height * width:
         raise ArgumentError(

@@ -117,7 +117,7 @@ def _asked(where: str, f: Function, rows: np.ndarray, output: int) -> Float[np.n
 
 def _flat(where: str, rows: np.ndarray, column: int) -> np.ndarray:
     flat = rows.reshape(len(rows), -1)
-    if not 0 <= column < flat.shape[1]:
+    if whole(where, "column", column, least=0) >= flat.shape[1]:
         raise ArgumentError(
             f"{where}(column={column}): inputs have {flat.shape[1]} entries",
             remedy=f"choose one from 0 to {flat.shape[1] - 1}",

@@ -89,6 +89,11 @@ def permutation_importance(
             f"permutation_importance(groups): {membership.size} numbers for inputs of {rows[0].size} entries",
             remedy="number the group of every entry",
         )
+    if len(known) != int(membership.max()) + 1:
+        raise ArgumentError(
+            f"permutation_importance(names): {len(known)} names for {int(membership.max()) + 1} features",
+            remedy="name every feature, or every group",
+        )
     f = adapted(where, f, rows[:1])
     draw = np.random.default_rng(seed)
     flat = rows.reshape(len(rows), -1)

@@ -33,7 +33,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
 from chainrule.derive.dense.hessians import hvp
 from chainrule.derive.matrix_free.estimators import lanczos
-from chainrule.explain.methods.influence.rows import in_chunks, length
+from chainrule.explain.methods.influence.rows import check_rows, in_chunks, length
 
 RowLosses: TypeAlias = Callable[[Any, Any], Float[Array, " rows"]]
 """From parameters and rows (a tree of arrays with a leading axis) to a loss for each row."""
@@ -103,6 +103,7 @@ def influence(
         raise ArgumentError(
             f"influence(params): {flat.dtype} numbers have no gradients", remedy="give floating-point arrays"
         )
+    check_rows("influence", train, test)
     count, tests = length(train), length(test)
     if not count or not tests:
         raise ArgumentError(

@@ -77,6 +77,11 @@ def deletion_curves(
             f"{where}(values): shape {order.shape}, the inputs have shape {shape}",
             remedy="give a value for every entry, or for every pixel",
         )
+    if np.isnan(order).any():
+        raise ArgumentError(
+            f"{where}(values): there are values that are not a number, which have no order",
+            remedy="leave such rows out",
+        )
     flat = order.reshape(len(order), -1)
     count = flat.shape[1]
     number = min(whole(where, "steps", steps), count)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
-from chainrule.core.checks import whole
+from chainrule.core.checks import check_class_numbers, whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import number
 from chainrule.explain.methods.all_outputs import finite_outputs
@@ -97,6 +97,15 @@ def extract_rules(
             f"extract_rules(x): shape {rows.shape}",
             remedy="give at least 10 rows of numbers, one column each",
         )
+    if names is not None and len(names) != rows.shape[1]:
+        raise ArgumentError(
+            f"extract_rules(names): {len(names)} names for {rows.shape[1]} columns",
+            remedy="name every column",
+        )
+    if y is not None and len(y) != len(rows):
+        raise ArgumentError(
+            f"extract_rules(y): {len(y)} targets for {len(rows)} rows", remedy="give one for each row"
+        )
     depth, times = whole("extract_rules", "depth", depth), whole("extract_rules", "perturbed", perturbed, 0)
     draw = np.random.default_rng(seed)
     near = _perturbed(rows, times, draw)
@@ -162,7 +171,15 @@ def _answers(
 
 
 def _truth(y: np.ndarray, width: int) -> np.ndarray:
-    return y.reshape(-1, 1).astype(float) if width == 1 else np.eye(width)[y.astype(int)]
+    if width == 1:
+        return y.reshape(-1, 1).astype(float)
+    if y.ndim != 1 or y.dtype.kind not in "iub":
+        raise ArgumentError(
+            f"extract_rules(y): targets of shape {y.shape} and type {y.dtype}",
+            remedy="give the number of its class for each row, counted from 0",
+        )
+    check_class_numbers("extract_rules", "y", y, width)
+    return np.eye(width)[y.astype(int)]
 
 
 def _perturbed(rows: np.ndarray, times: int, draw: np.random.Generator) -> np.ndarray:
