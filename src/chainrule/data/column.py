@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 _MISSING = frozenset({"", "na", "n/a", "null"})
 
@@ -96,6 +96,10 @@ class ColumnReading(abc.ABC):
         """Default: features do not tell the cell again; otherwise the cell nearest to each row of them."""
         del x
         return None
+
+    def impossible(self, x: Float[np.ndarray, "rows features"]) -> Bool[np.ndarray, " rows"]:
+        """Default: any features may be those of a cell; otherwise the rows of features that are those of none."""
+        return np.zeros(len(x), bool)
 
     def absent(self, cell: str) -> bool:
         """Default: a cell that says so in one of the usual ways holds nothing."""

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from chainrule.core.errors import DataError, suggest
 from chainrule.data import columns
 from chainrule.data.column import CellFault, ColumnReading
 
+_NEAR = 1e-4
+"""Features that went through other units come back as exactly as this."""
 Faults = dict[int, CellFault]
 """The first fault of every row that has one, by the number of the row."""
 
@@ -90,6 +92,15 @@ class ColumnPlan:
         if self.fill is not None:
             x[gone] = self.fill
         return np.column_stack([x, gone]) if self.marked else x
+
+    def impossible(self, x: Float[np.ndarray, "rows features"]) -> Bool[np.ndarray, " rows"]:
+        """The rows of its features that no cell becomes, nor one that was filled in."""
+        assert self.reading is not None, "a column that is left out has no features"
+        own = x[:, : x.shape[1] - self.marked]
+        odd = self.reading.impossible(own)
+        return (
+            odd if self.fill is None else odd & (np.abs(own - np.array(self.fill)[None]) > _NEAR).any(axis=1)
+        )
 
     def describe(self) -> str:
         """How it was read, in a few words."""

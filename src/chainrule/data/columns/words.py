@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from chainrule.data.column import CellFault, ColumnReading
 
@@ -45,6 +45,10 @@ class WordsReading(ColumnReading):
     def restored(self, x: Float[np.ndarray, "rows features"]) -> Sequence[str | float]:
         """The word with the largest mark."""
         return [self.words[position] for position in x.argmax(axis=1)]
+
+    def impossible(self, x: Float[np.ndarray, "rows features"]) -> Bool[np.ndarray, " rows"]:
+        """Those with other numbers than 0 and 1, or with more than one mark."""
+        return np.asarray(((x != 0) & (x != 1)).any(axis=1) | (x.sum(axis=1) > 1))
 
     def expand(self, codes: Float[np.ndarray, " rows"]) -> Float[np.ndarray, "rows features"]:
         """1 at the position of the word."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, ChainruleWarning, suggest
 from chainrule.data.inputs.frames import Frame
+from chainrule.data.reading import TableReading
 from chainrule.explain.methods.shapley.maskers.masker import Groups, GroupsByName, Masker
 
 _SHOWN = 5
@@ -84,6 +85,22 @@ def check_finite_rows(name: str, rows: np.ndarray) -> None:
         )
 
 
+def check_marks(name: str, rows: np.ndarray, reading: TableReading) -> None:
+    """Raise where columns of words hold what no word becomes, such as a share; `rows` are features of a table."""
+    start = 0
+    for plan in reading.columns:
+        own = np.arange(start, start + len(plan.features))
+        start += len(own)
+        if not own.size or rows.ndim != 2 or start > rows.shape[1]:
+            continue
+        for row in np.flatnonzero(plan.impossible(rows[:, own]))[:1].tolist():
+            held = ", ".join(f"{value:g}" for value in rows[row, own][:_SHOWN].tolist())
+            raise ArgumentError(
+                f"shapley: {name} holds {held} in row {row} of the column {plan.name!r}, which no cell of it becomes",
+                remedy=f"its features are {', '.join(plan.features[:_SHOWN])}: 1 for the word of the row, 0 elsewhere",
+            )
+
+
 def warn_outside(x: np.ndarray, rows: np.ndarray, masker: Masker) -> None:
     """Say which features of tables lie where no background row does."""
     if len(rows) < 2 or x.ndim != 2:
@@ -101,4 +118,4 @@ def warn_outside(x: np.ndarray, rows: np.ndarray, masker: Masker) -> None:
         )
 
 
-__all__ = ["check_finite_rows", "frame_columns", "numbered", "numbers", "warn_outside"]
+__all__ = ["check_finite_rows", "check_marks", "frame_columns", "numbered", "numbers", "warn_outside"]

@@ -25,6 +25,7 @@ from chainrule.explain.methods.input_groups import groups_of
 from chainrule.explain.methods.run_outputs import output_function
 from chainrule.explain.methods.shapley.checked_inputs import (
     check_finite_rows,
+    check_marks,
     frame_columns,
     numbered,
     numbers,
@@ -182,6 +183,7 @@ def _asked(
 ) -> _Asked:
     chosen, output_names = output
     columns = frame_columns(x, background)
+    reading = f.data.reading if isinstance(f, Run) else None
     if isinstance(f, Run):
         own = groups_of(f.data)
         f = output_function(f, f.data)
@@ -195,8 +197,12 @@ def _asked(
     batch = inputs[None] if single else inputs
     _check_shape(batch, masker)
     check_finite_rows("x", batch)
+    if reading is not None:
+        check_marks("x", batch, reading)
     if rows is not None:
         check_finite_rows("background", rows)
+        if reading is not None and absent == "interventional" and len(rows) > 1:
+            check_marks("background", rows, reading)
         warn_outside(batch, rows, masker)
     adapted_f = adapted("shapley", f, batch)
     position, title = choose_output(
