@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chainrule import data, models
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.explain import probes
 from chainrule.explain.methods.chosen_rows import chosen_rows
 from chainrule.explain.methods.input_groups import groups_of
@@ -226,3 +226,24 @@ def test_a_gap_is_explained_by_the_tokens_around_it(folder: Path) -> None:
     assert found.numbers["values"][3] == pytest.approx(0, abs=1e-6)
     total = found.numbers["base"] + sum(found.numbers["values"])
     assert total == pytest.approx(found.numbers["outputs"], abs=1e-4)
+
+
+@pytest.mark.slow
+def test_absent_patches_are_drawn_by_a_run_that_fills_gaps(folder: Path) -> None:
+    digits = data.load("digits")
+    made = {"mlp": {"width": 8, "depth": 1}, "bert": {"width": 8, "heads": 1, "layers": 1, "patch": 4}}
+    runs = {
+        name: fit(models.build(name, digits, **settings), digits, run=folder / f"{name}-digits", steps=2)
+        for name, settings in made.items()
+    }
+    found = probes.examine("shap", runs["mlp"], rows="0:2", absent="inpaint", filler="bert-digits", outputs=2)
+    assert found.numbers["names"] == ["patch 1", "patch 2", "patch 3", "patch 4"]
+    assert found.numbers["residual"] < 1e-3
+    for settings, message in (
+        ({"absent": "inpaint"}, "name it: filler=RUN"),
+        ({"absent": "inpaint", "filler": "mlp-digits"}, "fills no gaps of images of 8×8×1"),
+        ({"absent": "inpaint", "filler": "bert-digits", "patch": 2}, "whose patches another run fills in"),
+        ({"filler": "bert-digits"}, "say absent=inpaint"),
+    ):
+        with pytest.raises(ChainruleError, match=message):
+            probes.examine("shap", runs["mlp"], **settings)

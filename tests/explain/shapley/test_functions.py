@@ -26,6 +26,7 @@ from chainrule.explain.methods.shapley.maskers.images import blurred, mean_colou
 from chainrule.explain.methods.shapley.maskers.masker import windows
 from chainrule.explain.methods.shapley.maskers.replacing import baseline, interventional, picked
 from chainrule.explain.methods.shapley.maskers.tokens import masked_tokens, removed_tokens
+from chainrule.explain.methods.shapley.permutations import permutation_values
 
 RANDOM = np.random.default_rng(0)
 W, V = RANDOM.normal(size=(10, 8)).astype(np.float32), RANDOM.normal(size=(8, 2)).astype(np.float32)
@@ -154,6 +155,11 @@ def test_a_run_is_explained_in_raw_units_by_the_columns_of_its_table(tmp_path: P
     found = shapley(run, raw, raw[::-1])
     assert found.names == ("size", "kind")
     assert found.is_additive
+    for odd in ([40.0, 0.4, 0.6], [40.0, 1.0, 1.0]):
+        with pytest.raises(
+            ArgumentError, match=r"of the column 'kind', which no cell.*\n.*kind=flat, kind=house"
+        ):
+            shapley(run, np.array([odd]), raw)
 
 
 def test_functions_of_torch_are_called_on_the_host(oracle: Callable[[str], ModuleType]) -> None:
@@ -345,6 +351,29 @@ def test_shap_gives_the_same_values(oracle: Callable[[str], ModuleType], exact: 
         np.testing.assert_allclose(linear.shap_values(X), mine.values, atol=1e-4)
         exported = exact.to_shap()
         assert (exported.values == exact.values).all()
+
+
+def test_orders_and_interactions_are_those_of_shap(oracle: Callable[[str], ModuleType]) -> None:
+    """Where no more than two features act together, a pair of opposite orders is exact in both packages.
+
+    Interactions of more than two are divided otherwise there (Shapley-Taylor), so that only these can be compared.
+    """
+    matrix = np.random.default_rng(2).normal(size=(5, 5)).astype(np.float32)
+    x, rows = X[:2, :5], BACKGROUND[:6, :5]
+
+    def pairs(x: Any) -> Any:
+        return ((x @ matrix) * x).sum(axis=1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shap = oracle("shap")
+        masker = shap.maskers.Independent(rows, max_samples=100)
+        theirs = shap.PermutationExplainer(pairs, masker)(x, max_evals=200).values
+        both = shap.ExactExplainer(pairs, masker)(x, interactions=2).values
+        game = feature_game(pairs, x, rows)
+    draw = lambda random, pairs: random.permuted(np.tile(np.arange(5), (pairs, 1)), axis=1)  # noqa: E731
+    np.testing.assert_allclose(permutation_values(game, budget=60, draw=draw).values, theirs, atol=1e-4)
+    np.testing.assert_allclose(interactions(game).values, both, atol=1e-4)
 
 
 def unsafe(x: Any) -> Any:

@@ -21,10 +21,12 @@ from chainrule.data.schema import Schema
 from chainrule.explain.methods import explanation_overlays as overlays
 from chainrule.explain.methods import explanation_pictures as pictures
 from chainrule.explain.methods.input_groups import Groups, groups_of
+from chainrule.explain.methods.other_runs import beside
 from chainrule.explain.methods.raw_rows import RawRows, raw_rows
 from chainrule.explain.methods.run_outputs import Asked, asked_output, numbers_of
 from chainrule.explain.methods.shapley.explaining import shapley
 from chainrule.explain.methods.shapley.explanation import Explanation
+from chainrule.explain.methods.shapley.maskers.drawn import filled
 from chainrule.explain.methods.shapley.maskers.images import blurred, mean_coloured
 from chainrule.explain.methods.superpixels import superpixels
 from chainrule.explain.methods.token_values import reads_tokens, token_values
@@ -57,13 +59,17 @@ class ShapSettings(Settings):
     method: Literal["auto", "exact", "permutation", "rows", "kernel"] = Field(
         "auto", description="how values are found"
     )
-    absent: Literal["auto", "interventional", "gaussian", "neighbours", "baseline", "blur", "mean-colour"] = (
-        Field(
-            "auto",
-            description="what stands for features that are absent: training examples (interventional; gaussian or "
-            "neighbours: given those that are present), their mean (baseline), of images a blur or their mean colour; "
-            "auto: a blur of images, training examples of everything else",
-        )
+    absent: Literal[
+        "auto", "interventional", "gaussian", "neighbours", "baseline", "blur", "mean-colour", "inpaint"
+    ] = Field(
+        "auto",
+        description="what stands for features that are absent: training examples (interventional; gaussian or "
+        "neighbours: given those that are present), their mean (baseline), of images a blur, their mean colour, or "
+        "what the run filler= draws in their place (inpaint); auto: a blur of images, training examples of everything "
+        "else",
+    )
+    filler: str = Field(
+        "", description="with absent=inpaint: a run that fills gaps of such images, its name or its folder"
     )
     background: int | None = Field(
         None,
@@ -92,9 +98,17 @@ def _check_suited(schema: Schema, settings: ShapSettings) -> None:
     kind = kinds.of(schema)
     idle = ["superpixels"] if not kind.spatial else []
     idle += ["absent", "feature", "order"] if kind.has_tokens else ["text"]
+    if settings.absent == "inpaint":
+        idle += ["patch", "superpixels"]  # what is filled are the patches of the other run
+    elif settings.filler:
+        raise ArgumentError(
+            f"filler={settings.filler}: nothing is filled in",
+            remedy="say absent=inpaint, or leave filler out",
+        )
     for name in idle:
         if getattr(settings, name) != ShapSettings.model_fields[name].default:
-            raise ArgumentError(f"{name}: it says nothing about {kind.noun}", remedy=f"leave {name} out")
+            whose = f"{kind.noun} whose patches another run fills in" if settings.filler else kind.noun
+            raise ArgumentError(f"{name}: it says nothing about {whose}", remedy=f"leave {name} out")
 
 
 class _Explained(NamedTuple):
@@ -110,7 +124,8 @@ class _Explained(NamedTuple):
     def comparable(self) -> Explanation:
         """The first explanation, of rows whose features are the same: of pieces that differ by image, the first row."""
         first = self.found[0]
-        return first if first.names == self.groups.names else first[:1]
+        of_all = first.membership is not None and first.membership.ndim < first.x.ndim
+        return first if of_all or first.names == self.groups.names else first[:1]
 
 
 def examine(run: Run, data: Data, settings: ShapSettings) -> Outcome:
@@ -166,9 +181,14 @@ def _explained(run: Run, data: Data, settings: ShapSettings) -> _Explained:
                 seed=settings.seed,
                 **absent,
             )
-            found.append(one if spatial and settings.superpixels else replace(one, names=groups.names))
+            found.append(one if _own_pieces(settings) else replace(one, names=groups.names))
     remarks = dict.fromkeys(str(one.message).removeprefix("shapley: ") for one in caught)
     return _Explained(found, asked, rows, groups, [*(_sentence(text) for text in remarks), *said])
+
+
+def _own_pieces(settings: ShapSettings) -> bool:
+    """Whether what values belong to is not the groups of the data: pieces of an image, or another run's patches."""
+    return bool(settings.superpixels) or settings.absent == "inpaint"
 
 
 def _absent(run: Run, data: Data, settings: ShapSettings, x: np.ndarray, groups: Groups) -> dict[str, Any]:
@@ -176,11 +196,18 @@ def _absent(run: Run, data: Data, settings: ShapSettings, x: np.ndarray, groups:
     spatial, word = kinds.of(run.schema).spatial, settings.absent
     if word == "auto":
         word = "blur" if spatial else "interventional"
-    if word in _OF_IMAGES:
+    if word in (*_OF_IMAGES, "inpaint"):
         if not spatial:
             raise ArgumentError(
                 f"absent={word}: the examples are no images", remedy="use absent=interventional or baseline"
             )
+        if word == "inpaint":
+            if not settings.filler:
+                raise ArgumentError(
+                    "absent=inpaint: which run fills in what is absent?", remedy="name it: filler=RUN"
+                )
+            other = beside(run, settings.filler)
+            return {"absent": filled(other, run.schema.shape, seed=settings.seed)}
         return {"absent": _OF_IMAGES[word](x, _pieces(run, settings, x, groups))}
     if settings.superpixels:
         raise ArgumentError(
@@ -237,7 +264,7 @@ def _findings(made: _Explained) -> list[str]:
 def _of_rows(data: Data, made: _Explained, settings: ShapSettings, spatial: bool) -> Sequence[Picture]:
     """Waterfall and force of the first row, and of all rows what suits them."""
     found, label = made.found[0], made.asked.label
-    names = None if settings.superpixels else made.groups.shown(made.rows.x[0], data)
+    names = None if _own_pieces(settings) else made.groups.shown(made.rows.x[0], data)
     which = int(made.rows.numbers[0])
     of_first = [
         pictures.waterfall(

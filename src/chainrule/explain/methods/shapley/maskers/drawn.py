@@ -15,9 +15,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from chainrule.core import random
 from chainrule.core.checks import whole
+from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Key
 from chainrule.explain.methods.shapley.maskers.masker import Masker
 from chainrule.models.protocol import CanFill
+from chainrule.train import Run
 
 
 @final
@@ -65,12 +67,30 @@ def drawn_by(
     )
 
 
-def filled(model: CanFill, shape: tuple[int, ...], *, samples: int = 4, seed: int = 0) -> DrawnConditional:
-    """Absent patches of images of this shape are inpainted by a model that fills gaps; its patches are the players."""
+def filled(
+    model: CanFill | Run, shape: tuple[int, ...], *, samples: int = 4, seed: int = 0
+) -> DrawnConditional:
+    """Absent patches of images of this shape are inpainted by a model that fills gaps; its patches are the players.
+
+    A model takes images in its own units, a run in raw ones.
+    """
+    shift, factor = jnp.zeros(()), jnp.ones(())
+    if isinstance(model, Run):
+        if not isinstance(model.model, CanFill) or model.schema.shape != shape:
+            raise CapabilityError(
+                f"{model.id} fills no gaps of images of {'×'.join(map(str, shape))}",
+                remedy="train one that does on the same images: chainrule train bert data=IMAGES",
+            )
+        wide = jnp.result_type(float)
+        shift, factor = (
+            jnp.asarray(np.broadcast_to(part, shape)[None], wide)
+            for part in (model.scaling.shift, model.scaling.factor)
+        )
+        model = model.model
     patches = jax.eval_shape(lambda key: model.random_gaps(key, 1, 0.5), jax.random.key(0)).shape[1]
     pixels = np.asarray(model.gap_pixels(jnp.eye(patches, dtype=bool)))
     owners = np.broadcast_to(pixels.argmax(axis=0)[..., None], shape)
-    filler = _Filler(model, jnp.asarray(pixels))
+    filler = _Filler(model, jnp.asarray(pixels), shift, factor)
     names = [f"patch {i + 1}" for i in range(patches)]
     return drawn_by(filler, owners, names, samples=samples, seed=seed)
 
@@ -81,11 +101,14 @@ class _Filler(eqx.Module):
 
     model: Any
     pixels: Bool[Array, "patches height width"]
+    shift: Array
+    factor: Array
+    """From the units of the images to those of the model."""
 
     def __call__(self, key: Key, x: Array, present: Bool[Array, "height width channels"]) -> Array:
         gaps = (self.pixels & ~present[None, :, :, 0]).any(axis=(1, 2))
-        found: Array = self.model.fill(x[None], gaps[None], key)[0]
-        return found
+        found: Array = self.model.fill((x[None] - self.shift) * self.factor, gaps[None], key)
+        return (found / self.factor + self.shift)[0]
 
 
 __all__ = ["DrawnConditional", "drawn_by", "filled"]
