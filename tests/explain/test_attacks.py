@@ -12,7 +12,7 @@ import pytest
 import chainrule as cr
 from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError, RunError
-from chainrule.core.pictures import Table
+from chainrule.core.pictures import Images, Lines, Table
 from chainrule.data.loading.in_memory import from_arrays
 from chainrule.explain import probes
 from chainrule.train import Run, fit
@@ -97,6 +97,13 @@ def test_the_probe_says_raw_units_and_more_steps_do_no_worse(runs: list[Run]) ->
     assert transfer["accuracy"][0][0] == found["accuracy, many steps"][-1]
     for picture in outcome.pictures:
         assert isinstance(picture, Table) or report.draw(picture).startswith("<svg")
+    shown = {one.name: one for one in outcome.pictures}
+    sheet, classes = shown["attack-magnifier"], shown["attack-classes"]
+    assert isinstance(sheet, Images)
+    assert isinstance(classes, Lines)
+    assert (len(sheet.images), sheet.columns) == (6, 3)
+    assert np.ptp(sheet.images[0]) == 0  # no change at eps 0
+    assert sheet.labels[3].rsplit(" ", 1)[0] != sheet.labels[5].rsplit(" ", 1)[0]
 
 
 def test_a_target_draws_other_classes_to_it_by_the_length_of_the_change(runs: list[Run]) -> None:

@@ -17,15 +17,16 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import short_number
 from chainrule.core.pictures import Heatmap, Lines, Picture, Table
 from chainrule.core.settings import Quotient
+from chainrule.core.types import Key
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.attacks import AutomaticSteps, Iterated, smallest_radii
+from chainrule.explain.methods.attacks import Attack, AutomaticSteps, Iterated, smallest_radii
 from chainrule.explain.methods.input_groups import groups_of
 from chainrule.explain.methods.other_runs import beside
 from chainrule.explain.methods.robustness import Robustness, attacks_of, examined, transferred
 from chainrule.explain.methods.robustness.alarms import BLACK_BOX, MANY_STEPS, OWN_STEPS, SUSPECTED, slack
-from chainrule.explain.methods.robustness.pictures import before_and_after, decision_map, histogram
+from chainrule.explain.methods.robustness.pictures import before_and_after, decision_map, histogram, magnified
 from chainrule.explain.methods.robustness.report import STARTS
 from chainrule.explain.methods.robustness.threat import Threat, entry_noun, threat_of
 from chainrule.explain.protocol import Outcome, Probe, Settings
@@ -139,7 +140,10 @@ def examine(run: Run, data: Data, settings: AttackSettings) -> Outcome:
     columns = list(named)
     rows = np.array([named[column] for column in columns]).T
     further = [_smallest(threat, settings, key), _transfer(run, threat, settings, sizes[-1], key)]
-    pictures = [_curves(named, settings, threat, report.count), *_examples(run, threat, settings, report)]
+    pictures = [
+        _curves(named, settings, threat, report.count),
+        *_examples(run, threat, settings, report, tried[MANY_STEPS], key),
+    ]
     unlimited = {} if report.unlimited is None else {"accuracy, every change": report.unlimited}
     return Outcome(
         [
@@ -160,12 +164,17 @@ def examine(run: Run, data: Data, settings: AttackSettings) -> Outcome:
     )
 
 
-def _examples(run: Run, threat: Threat, settings: AttackSettings, report: Robustness) -> list[Picture]:
+def _examples(
+    run: Run, threat: Threat, settings: AttackSettings, report: Robustness, attack: Attack, key: Key
+) -> list[Picture]:
     """What becomes of examples at the largest change, and in the plane how they get there."""
     eps, worst = float(report.eps[-1]), np.asarray(report.worst)
     caption = f"{settings.steps} steps, eps = {short_number(eps)}, {threat.words}."
     raw = (threat.raw(threat.aim.x), threat.raw(worst))
     found = [before_and_after(threat.aim, worst, threat.y, run.schema, raw, caption)]
+    if not settings.target:
+        sizes = report.eps.tolist()
+        found += magnified(threat.aim, worst, threat.y, run.schema, sizes, attack, key, threat.raw)
     if kinds.of(run.schema).is_plane(run.schema) and not settings.target:
         steps = min(settings.steps, 10)
         found.append(decision_map(threat.aim, threat.y, run.schema, eps, steps, settings.norm, settings.loss))

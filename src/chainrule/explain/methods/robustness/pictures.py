@@ -1,15 +1,17 @@
 """Pictures of attacks: triples of images, changed columns, paths across the map of decisions, how little is enough."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.formatting import short_number
-from chainrule.core.pictures import Bars, Images, Picture, Scatter, Table
+from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter, Table
+from chainrule.core.types import Key
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.attacks import Aim, probabilities, stations
+from chainrule.explain.methods.attacks import Aim, Attack, attacked, probabilities, stations
 from chainrule.nn.attacks import Smallest
 
 SHOWN = 6
@@ -17,6 +19,8 @@ SHOWN = 6
 _COLUMNS = 12
 _GRID = 120
 _BINS = 12
+_CLASSES = 4
+"""Classes whose probabilities are followed."""
 
 
 def before_and_after(
@@ -63,6 +67,59 @@ def _triples(
         caption="Rows: the image and its prediction; the change (grey: none; "
         f"enlarged {short_number(times)} times); the sum of both and its prediction. {caption}",
     )
+
+
+def magnified(
+    aim: Aim,
+    worst: np.ndarray,
+    y: np.ndarray,
+    schema: Schema,
+    sizes: Sequence[float],
+    attack: Attack,
+    key: Key,
+    raw: Callable[[Any], np.ndarray],
+) -> list[Picture]:
+    """One image at every radius: the change enlarged alike, the image with it, and how the classes fare.
+
+    It is the first that is right as it is and wrong in `worst`.
+    """
+    if not kinds.of(schema).spatial:
+        return []
+    before, after = probabilities(aim.victim, aim.x), probabilities(aim.victim, worst)
+    fooled = (before.argmax(axis=-1) == y) & (after.argmax(axis=-1) != y)
+    which = int(np.argmax(fooled))
+    one = aim._replace(x=aim.x[which : which + 1], y=aim.y[which : which + 1])
+    moved = np.concatenate([np.asarray(attacked(one, attack, eps, key)) for eps in sizes])
+    p = probabilities(aim.victim, moved)
+    bounds = kinds.of(schema).raw_range(schema)
+    assert bounds is not None, "images have a range"
+    low, span = bounds[0], bounds[1] - bounds[0]
+    clean, wrong = (_shown((raw(images) - low) / span) for images in (one.x, moved))
+    change = wrong - clean
+    times = 0.5 / max(float(np.abs(change).max()), 1e-9)
+    names = [f"{schema.classes[row.argmax()]} {row.max():.0%}" for row in p]
+    eps = [short_number(float(size)) for size in sizes]
+    classes = np.argsort(-p.max(axis=0), kind="stable")[:_CLASSES]
+    across = np.asarray(sizes, np.float64)
+    return [
+        Images(
+            "attack-magnifier",
+            f"Test image {which} at every eps",
+            np.clip(np.concatenate([change * times + 0.5, wrong]), 0, 1),
+            [*(f"eps {size}" for size in eps), *names],
+            columns=len(eps),
+            aligned=True,
+            caption=f"Above the change, enlarged {short_number(times)} times (grey: none), below the image with it and "
+            "what it is taken for.",
+        ),
+        Lines(
+            "attack-classes",
+            f"What test image {which} is taken for",
+            "eps",
+            "probability",
+            {schema.classes[number]: (across, p[:, number]) for number in np.sort(classes)},
+        ),
+    ]
 
 
 def _changed_columns(
@@ -151,4 +208,4 @@ def _shown(images: np.ndarray) -> np.ndarray:
     return images if images.shape[-1] in (1, 3) else images.mean(axis=-1, keepdims=True)
 
 
-__all__ = ["before_and_after", "decision_map", "histogram"]
+__all__ = ["before_and_after", "decision_map", "histogram", "magnified"]
