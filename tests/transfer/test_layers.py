@@ -25,7 +25,7 @@ from chainrule.transfer import (
     train_head,
 )
 from chainrule.transfer.features import LabelledFeatures, logistic_path
-from chainrule.transfer.transferability import LayerStack, TaskExamples, _Fitting
+from chainrule.transfer.transferability import LayerStack, TaskExamples, _copied, _Fitting
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +163,8 @@ def test_kept_layers_stay_bit_for_bit_and_arms_share_a_program() -> None:
         ("BnB", "AnB", "BnB+", "AnB+", "random"), (1, 2)
     )
     np.testing.assert_allclose(found.co_adaptation, found.base[None] - found.accuracy["BnB"])
+    with pytest.raises(ArgumentError, match="steps=0"):
+        layer_transfer(a, a, hidden=(4,), steps=0)
     with pytest.raises(ArgumentError, match="1 to 1 layers can be copied"):
         layer_transfer(a, a, hidden=(4,), layers=[2])
 
@@ -184,6 +186,23 @@ def test_a_frozen_layer_of_the_study_moves_by_nothing() -> None:
     (end,), _ = _Fitting(a, a, 3, 8, 1e-2)([start], np.array([[0.0, 1.0]], np.float32), [0], 0)
     for number, same in ((0, True), (1, False)):
         assert np.array_equal(start.layers[number].weight, end.layers[number].weight) == same
+
+
+def test_batch_normalisation_is_copied_with_its_layer_and_stands_still_with_it() -> None:
+    a = task(1, 40)
+    start, other = (
+        LayerStack((8,), 3, (), (4, 4), jax.random.key(seed), normalised=True) for seed in range(2)
+    )
+    (end,), _ = _Fitting(a, a, 3, 8, 1e-2)([start], np.array([[0.0, 1.0, 1.0]], np.float32), [0], 0)
+    for number, same in ((0, True), (1, False)):
+        for name in ("mean", "var", "scale", "shift"):
+            pair = [getattr(stack.norms[number], name) for stack in (start, end)]
+            assert np.array_equal(*pair) == same, (number, name)
+    mixed = _copied(other, end, 1)
+    np.testing.assert_array_equal(mixed.norms[0].mean, end.norms[0].mean)
+    np.testing.assert_array_equal(mixed.norms[1].var, other.norms[1].var)
+    found = layer_transfer(a, a, hidden=(4,), seeds=1, steps=2, batch=8, arms=("AnB",), normalised=True)
+    assert np.isfinite(found.accuracy["AnB"]).all()
 
 
 def test_a_fresh_head_suits_other_classes_and_nothing_else_is_changed(digits: Data) -> None:

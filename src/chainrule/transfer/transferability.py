@@ -24,12 +24,14 @@ import optax
 from jaxtyping import Float, Int
 
 from chainrule.core import random
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
 from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.nn import Conv, Linear, max_pool
 from chainrule.nn.losses import cross_entropy
+from chainrule.nn.normalize import BatchNorm
 
 Shape: TypeAlias = tuple[int, ...]
 ARMS = ("BnB", "AnB", "BnB+", "AnB+", "random")
@@ -51,12 +53,26 @@ class TaskExamples(NamedTuple):
 
 @final
 class LayerStack(eqx.Module):
-    """Layers one after another, with rectifiers between them: convolutions first, then dense ones."""
+    """Layers one after another, with rectifiers between them: convolutions first, then dense ones.
+
+    With `normalised`, batch normalisation stands before every rectifier and belongs to the layer below it.
+    """
 
     layers: tuple[Any, ...]
+    norms: tuple[BatchNorm, ...]
+    """One for each layer but the last, or none at all."""
     pooled: tuple[bool, ...] = eqx.field(static=True)
 
-    def __init__(self, shape: Shape, classes: int, channels: Shape, hidden: Shape, key: Key) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        classes: int,
+        channels: Shape,
+        hidden: Shape,
+        key: Key,
+        *,
+        normalised: bool = False,
+    ) -> None:
         keys = iter(jax.random.split(key, len(channels) + len(hidden) + 1))
         found: list[Any] = []
         pooled: list[bool] = []
@@ -71,17 +87,36 @@ class LayerStack(eqx.Module):
             found.append(Linear(n, m, initializer="he", gain=2**0.5, key=next(keys)))
             pooled.append(False)
         self.layers, self.pooled = tuple(found), tuple(pooled)
+        self.norms = tuple(BatchNorm(width) for width in (*channels, *hidden)) if normalised else ()
 
     def __call__(self, x: Float[Array, "batch ..."]) -> Float[Array, "batch classes"]:
-        """Logits."""
+        """Logits, by running averages."""
+        return self.advance(x, None)[0]
+
+    def advance(
+        self, x: Float[Array, "batch ..."], learns: Float[Array, " layers"] | None
+    ) -> tuple[Float[Array, "batch classes"], tuple[BatchNorm, ...]]:
+        """Logits as in training, and normalisers with their averages moved on; layers that do not learn stay still."""
+        norms = list(self.norms)
         for number, (layer, halved) in enumerate(zip(self.layers, self.pooled, strict=True)):
             if isinstance(layer, Linear):
                 x = x.reshape(len(x), -1)
             x = layer(x)
+            if number < len(norms):
+                x, norms[number] = _normalised(norms[number], x, None if learns is None else learns[number])
             if number < len(self.layers) - 1:
                 x = jax.nn.relu(x)
             x = max_pool(x, 2) if halved else x
-        return x
+        return x, tuple(norms)
+
+
+def _normalised(norm: BatchNorm, x: Array, learns: Array | None) -> tuple[Array, BatchNorm]:
+    """By the batch where the layer learns, by running averages, which then stay, where it does not."""
+    if learns is None:
+        return norm(x), norm
+    seen, moved = norm.advance(x)
+    kept: BatchNorm = jax.tree.map(lambda new, old: jnp.where(learns > 0, new, old), moved, norm)
+    return jnp.where(learns > 0, seen, norm(x)), kept
 
 
 @final
@@ -173,20 +208,24 @@ def layer_transfer(
     lr: float = 1e-3,
     seed: int = 0,
     arms: Sequence[str] = ARMS,
+    normalised: bool = False,
 ) -> LayerTransfer:
     """Train networks on both tasks, and on B above copies of their first layers.
 
     `channels` are those of the convolutions: five of them for images unless told, none for vectors. `hidden` are dense
-    layers before the last, which is never copied. Both tasks need the same number of classes and shape of examples.
+    layers before the last, which is never copied. With `normalised` layers have batch normalisation, whose averages are
+    copied with them and stand still where they are kept. Both tasks need one number of classes and shape of examples.
     """
+    for name, value in (("seeds", seeds), ("steps", steps), ("batch", batch)):
+        whole("layer_transfer", name, value)
     shape = a.x.shape[1:]
     channels = (_CHANNELS if len(shape) == 3 else ()) if channels is None else tuple(channels)
     classes = int(max(a.y.max(), b.y.max())) + 1
     depth = len(channels) + len(hidden) + 1
     counts = tuple(range(1, depth)) if layers is None else tuple(layers)
-    if b.x.shape[1:] != shape or any(not 1 <= n < depth for n in counts) or seeds < 1:
+    if b.x.shape[1:] != shape or any(not 1 <= n < depth for n in counts):
         raise ArgumentError(
-            f"layer_transfer(layers={list(counts)}, seeds={seeds}): 1 to {depth - 1} layers can be copied, for tasks "
+            f"layer_transfer(layers={list(counts)}): 1 to {depth - 1} layers can be copied, for tasks "
             "of one shape",
             remedy=f"layers=1..{depth - 1}",
         )
@@ -196,7 +235,10 @@ def layer_transfer(
     keys = [random.key(seed + number, "layer-transfer") for number in range(seeds)]
 
     def drawn(purpose: str) -> list[LayerStack]:
-        return [LayerStack(shape, classes, channels, hidden, random.named(key, purpose)) for key in keys]
+        return [
+            LayerStack(shape, classes, channels, hidden, random.named(key, purpose), normalised=normalised)
+            for key in keys
+        ]
 
     fit = _Fitting(a, b, steps, batch, lr)
     everything = np.ones((2 * seeds, depth), np.float32)
@@ -216,7 +258,8 @@ def layer_transfer(
 
 
 def _copied(fresh: LayerStack, old: LayerStack, n: int) -> LayerStack:
-    return eqx.tree_at(lambda stack: stack.layers, fresh, (*old.layers[:n], *fresh.layers[n:]))
+    layers, norms = (*old.layers[:n], *fresh.layers[n:]), (*old.norms[:n], *fresh.norms[n:])
+    return eqx.tree_at(lambda stack: (stack.layers, stack.norms), fresh, (layers, norms))
 
 
 @final
@@ -263,23 +306,39 @@ class _Fitting:
         return jax.lax.map(lambda one: self._fit(one[0], one[1], one[2], static, x, y), (arrays, masks, keys))
 
     def _fit(self, arrays: Tree, mask: Array, key: Key, static: "_Hashable", x: Array, y: Array) -> Tree:
-        def loss(arrays: Tree, rows: Array) -> Array:
-            return cross_entropy(eqx.combine(arrays, static.tree)(x[rows]), y[rows]).mean()
+        def loss(arrays: Tree, rows: Array) -> tuple[Array, tuple[BatchNorm, ...]]:
+            logits, norms = eqx.combine(arrays, static.tree).advance(x[rows], mask)
+            return cross_entropy(logits, y[rows]).mean(), eqx.filter(norms, eqx.is_array)
 
         def step(carry: tuple[Tree, Tree], number: Array) -> tuple[tuple[Tree, Tree], None]:
             arrays, state = carry
             rows = jax.random.randint(random.at(key, number), (self.batch,), 0, len(x))
-            updates, state = self.optimizer.update(jax.grad(loss)(arrays, rows), state)
+            slopes, norms = jax.grad(loss, has_aux=True)(arrays, rows)
+            updates, state = self.optimizer.update(slopes, state)
             # Layers that are kept move by exactly nothing.
-            moved = tuple(
-                jax.tree.map(lambda u, m=mask[i]: jnp.where(m > 0, u, 0), layer)
-                for i, layer in enumerate(updates.layers)
-            )
-            updates = eqx.tree_at(lambda stack: stack.layers, updates, moved)
-            return (optax.apply_updates(arrays, updates), state), None
+            moved = [
+                tuple(
+                    jax.tree.map(lambda u, m=mask[i]: jnp.where(m > 0, u, 0), layer)
+                    for i, layer in enumerate(part)
+                )
+                for part in (updates.layers, updates.norms)
+            ]
+            updates = eqx.tree_at(lambda stack: [stack.layers, stack.norms], updates, moved)
+            arrays = optax.apply_updates(arrays, updates)
+            averages = [one for norm in norms for one in (norm.mean, norm.var)]
+            return (_with_averages(arrays, averages), state), None
 
         carry = (arrays, self.optimizer.init(arrays))
         return jax.lax.scan(step, carry, jnp.arange(self.steps))[0][0]
+
+
+def _with_averages(arrays: Tree, averages: list[Array]) -> Tree:
+    """A network whose normalisers have these running averages, which gradients do not move."""
+    if not averages:
+        return arrays
+    return eqx.tree_at(
+        lambda stack: [one for norm in stack.norms for one in (norm.mean, norm.var)], arrays, averages
+    )
 
 
 @final

@@ -34,6 +34,9 @@ class LayerTransferSettings(Settings):
         None, description="of the convolutions; none: five of them for images, none for vectors"
     )
     hidden: tuple[Count, ...] = Field((128, 128), description="units of the dense layers before the last")
+    normalised: bool = Field(
+        False, description="batch normalisation, whose averages are copied with each layer"
+    )
     layers: tuple[Count, ...] = Field((), description="how many layers are copied; all numbers unless given")
     seeds: int = Field(5, ge=1, le=100, description="networks of each kind")
     steps: int = Field(200, ge=1, description="steps of each training")
@@ -59,6 +62,7 @@ def run(settings: LayerTransferSettings, listener: Listener) -> Outcome:
         batch=settings.batch,
         lr=settings.lr,
         seed=settings.seed,
+        normalised=settings.normalised,
     )
     return _outcome(found, data.name)
 
