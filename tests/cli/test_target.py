@@ -1,9 +1,14 @@
 """Words about another domain and about other classes than before: `target=`, and a head that is replaced."""
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import yaml
+
+from chainrule.train import Run
 
 from .conftest import Command
 
@@ -28,6 +33,25 @@ def test_another_domain_is_named_with_its_options_and_repeated_by_a_recipe(
     assert (config["target"]["data"]["angle"], config["target"]["labels"]) == (50, 4)
     assert cli("train", "config=runs/first/config.yaml", "run=again", "--json").code == 0
     assert yaml.safe_load(Path("runs/again/config.yaml").read_text())["target"] == config["target"]
+    kept = Path("runs/first/probes/baselines/numbers.json")
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps({"baselines": {"verdict": "negative transfer: -3.1 points ± 0.9"}}))
+    assert "done, negative transfer: -3.1 points" in " ".join(cli("runs", "ls").out.split())
+    rows = {row["id"]: row for row in json.loads(cli("runs", "ls", "--json").out)}
+    assert rows["first"]["transfer"] == "negative transfer: -3.1 points ± 0.9"
+    assert "transfer" not in rows["again"]
+
+
+@pytest.mark.slow
+def test_a_run_is_compared_with_its_baselines_and_keeps_the_verdict(cli: Command, unreported: None) -> None:
+    words = ["dann", "data=moons", "target=rotated-moons", *SMALL, *SHORT]
+    assert cli("train", *words, "run=first").code == 0
+    found = cli("probe", "first", "baselines", "seeds=2", "steps=2", "few=4", "--json")
+    assert found.code == 0, found.err
+    numbers = json.loads(found.out)["results"]["baselines"]["numbers"]
+    assert set(numbers["accuracy"]) == {"source only", "few target labels", "method", "oracle"}
+    (row,) = json.loads(cli("runs", "ls", "--json").out)
+    assert row["transfer"] == numbers["verdict"]
 
 
 @pytest.mark.parametrize(
@@ -38,12 +62,43 @@ def test_another_domain_is_named_with_its_options_and_repeated_by_a_recipe(
         (["dann", "data=moons", "target=rotated-moons", "target.angel=3"], "target.angel"),
         (["mlp", "data=moons", "target=rotated-moons"], "mlp learns from one domain"),
         (["dann", "data=moons", "target=digits"], "one network reads both"),
+        (["dann", "data=moons", "target=rotated-moons", "target_labels=few"], "target_labels='few'"),
+        (["dann", "data=moons", "target=rotated-moons", "label_map=upper"], "'upper' is no pair of classes"),
+        (
+            ["dann", "data=moons", "target=rotated-moons", "label_map=upper:above,lower:lower"],
+            "no class of the source",
+        ),
+        (["mlp", "data=moons", "label_map=names"], "there is no other domain"),
     ],
 )
 def test_what_does_not_fit_is_told(cli: Command, words: list[str], message: str) -> None:
     result = cli("train", *words)
     assert result.code
     assert message in result.err
+
+
+def test_classes_that_are_called_otherwise_are_mapped(cli: Command, tmp_path: Path, unreported: None) -> None:
+    for name, words in (("here", ("cat", "dog")), ("there", ("Hound", "CAT"))):
+        lines = [f"{i % 7},{i % 5},{words[i % 2]}" for i in range(60)]
+        Path(f"{name}.csv").write_text("\n".join(["a,b,kind", *lines]) + "\n")
+    words = [
+        "dann",
+        "data=here.csv",
+        "target=there.csv",
+        "target_labels=4",
+        "layers=4",
+        "discriminator=4",
+        *SHORT,
+    ]
+    refused = cli("train", *words)
+    assert "label_map=THEIRS:OURS" in refused.err
+    assert cli("train", *words, "label_map=Hound:dog,CAT:cat", "run=first").code == 0
+    run = Run.open(Path("runs/first"))
+    assert run.data.other is not None
+    assert run.data.other.schema.classes == ("cat", "dog")
+    assert (run.data.other.train.y == run.data.other.train.arrays["y"]).all()
+    assert cli("train", "config=runs/first/config.yaml", "run=again", "--json").code == 0
+    assert Run.open(Path("runs/again")).data.hash == run.data.hash
 
 
 def test_other_classes_get_a_head_of_their_own_and_it_is_said(
@@ -67,3 +122,35 @@ def test_a_setting_of_the_model_with_this_name_comes_first(cli: Command) -> None
     assert mistaken.code == 2
     assert "target=" in mistaken.err
     assert cli("train", "dann", "data=moons", "target=").code == 2
+
+
+def test_a_head_for_other_classes_learns_alone_before_all_layers(
+    cli: Command, trained: Path, unreported: None
+) -> None:
+    short = ["from=toy", "data=ring", "data.n=200", "steps=8", "batch=16"]
+    result = cli("train", *short, "run=two")
+    assert result.code == 0, result.err
+    assert "head     it learns alone for 2 steps, then all layers at a tenth of its rate" in result.out
+    config = yaml.safe_load(Path("runs/two/config.yaml").read_text())
+    assert config["model"]["from"]["head_first"] == 2
+    at_once = cli("train", *short, "head_first=0", "run=one")
+    assert "alone" not in at_once.out
+    other = yaml.safe_load(Path("runs/one/config.yaml").read_text())
+    assert "head_first" not in other["model"]["from"]
+    rates = [one["train"]["optimizer"]["lr"] for one in (config, other)]
+    assert rates[0] == pytest.approx(rates[1] / 10)
+    begun: list[Any] = [Run.open(Path("runs") / name).model_at(0) for name in ("two", "one")]
+    np.testing.assert_array_equal(begun[0].blocks[0].linear.weight, begun[1].blocks[0].linear.weight)
+    assert not np.array_equal(begun[0].head.weight, begun[1].head.weight)
+    assert cli("train", "config=runs/two/config.yaml", "run=again", "--json").code == 0
+    again: Any = Run.open(Path("runs/again")).model_at(8)
+    np.testing.assert_array_equal(again.head.weight, Run.open(Path("runs/two")).model_at(8).head.weight)  # type: ignore[attr-defined]
+    for words, message in (
+        ([*short, "head_first=3", "freeze=blocks"], "freeze says already what learns"),
+        (["from=toy", "head_first=3", "steps=1"], "is taken over as it is"),
+        ([*short, "head_first=-1"], "head_first=-1"),
+        (["mlp", "head_first=3"], "without from=RUN every layer begins afresh"),
+    ):
+        refused = cli("train", *words)
+        assert refused.code
+        assert message in refused.err

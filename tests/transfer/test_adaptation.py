@@ -20,6 +20,8 @@ from chainrule.transfer import (
     choose,
     inserted,
     leave_one_out,
+    removed,
+    soft_sharing,
     tied,
     widened,
 )
@@ -102,3 +104,18 @@ def test_wider_and_deeper_networks_compute_the_same() -> None:
     np.testing.assert_array_equal(deeper, expected)
     with pytest.raises(ArgumentError, match="units between them"):
         widened(first, second, 2, keys[2])
+    np.testing.assert_allclose(removed(first, second)(x), second(first(x)), atol=1e-5)
+    plain = Linear(3, 4, bias=False, key=keys[0])
+    np.testing.assert_allclose(removed(plain, second)(x), second(plain(x)), atol=1e-5)
+    for change in (lambda: widened(second, first, 9, keys[2]), lambda: removed(second, first)):
+        with pytest.raises(ArgumentError, match="gives 2 numbers, the second reads 3"):
+            change()
+
+
+def test_networks_that_share_are_of_one_structure() -> None:
+    assert float(soft_sharing([{"a": jnp.zeros(2)}, {"a": jnp.ones(2)}])) == 1
+    for other in ({"a": jnp.zeros(3)}, {"b": jnp.zeros(2)}):
+        with pytest.raises(ArgumentError, match="share between networks of one structure"):
+            soft_sharing([{"a": jnp.zeros(2)}, other])
+    with pytest.raises(ArgumentError, match="tasks=0"):
+        TaskWeights(0)

@@ -210,12 +210,27 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
         again={"Run it again": " ".join(["chainrule probe", handle(run.path), *chosen, *words])},
     )
     _present({"run": run.id, "step": run.step, "mode": in_mode}, settings, chapters, album, json)
+    if not (chosen or json):
+        _tell_others(run)
     if failed:
         complain(
             f"{len(failed)} of {len(settings)} probes failed: {', '.join(failed)}\n"
             f"see where: chainrule probe {handle(run.path)} {failed[0]} --trace"
         )
         raise typer.Exit(1)
+
+
+def _tell_others(run: "Run | AgentRun") -> None:
+    """Probes that are run by name alone."""
+    from chainrule.cli.folders import handle
+    from chainrule.cli.output import say
+    from chainrule.explain import probes
+    from chainrule.train import Run
+
+    if isinstance(run, Run):
+        for name in probes.applicable(run):
+            if probes.get(name).by_name:
+                say("more", f"chainrule probe {handle(run.path)} {name}")
 
 
 def _folder(given: Mapping[str, str], own: tuple[str, ...]) -> Path | None:
@@ -275,7 +290,7 @@ def _all_settings(run: "Run | AgentRun", given: Mapping[str, str]) -> "dict[str,
         _typed("probes", None, given, _RUN)
         return {name: agent_probes.configure(name) for name in agent_probes.applicable(run)}
     _typed("probes", None, {word: text for word, text in given.items() if word != "text"}, _RUN)
-    names = probes.applicable(run)
+    names = [name for name in probes.applicable(run) if not probes.get(name).by_name]
     reading = [name for name in names if probes.get(name).reads_text(run.schema)]
     if "text" in given and not reading:
         raise ArgumentError(

@@ -1,5 +1,6 @@
 """`chainrule runs`: list, show, compare and remove run folders."""
 
+import json as json_format
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -305,7 +306,19 @@ def _row(path: Path) -> dict[str, Any]:
         "date": (path / "config.yaml").stat().st_mtime,
         "seconds": status["seconds"],
         "best": status["best"],
+        **_verdict(path),
     }
+
+
+def _verdict(path: Path) -> dict[str, str]:
+    """What came of comparing a run with its baselines, where that was done."""
+    from chainrule.train.files import read_own
+
+    try:
+        found = json_format.loads(read_own(path / "probes" / "baselines" / "numbers.json"))["baselines"]
+        return {"transfer": str(found["verdict"])}
+    except (OSError, ValueError, KeyError, TypeError):  # never compared, or by an earlier version
+        return {}
 
 
 _ORDERS: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -340,6 +353,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     import time
 
     from chainrule.core.formatting import short_duration, short_number
+    from chainrule.core.quoting import plain
     from chainrule.train.folder import decisive
 
     date = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["date"]))
@@ -347,7 +361,10 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     best = short_number(row["best"][by]) if by in row["best"] else "-"
     best = best if by == "loss" else f"{by} {best}"
     model = row["model"] or "(your own)"
-    what = [row["id"], model, row["data"], row["status"], str(row["step"])]
+    status = row["status"]
+    if row.get("transfer", "").startswith("negative"):
+        status += f", {plain(row['transfer'])}"
+    what = [row["id"], model, row["data"], status, str(row["step"])]
     return [*what, date, short_duration(row["seconds"]), best]
 
 

@@ -8,6 +8,8 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.cli.folders import find as find_run
+from chainrule.cli.settings import guess
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.core.quoting import plain
 from chainrule.data import kinds, targets
@@ -28,10 +30,13 @@ class Start:
 
     run: Run
     fresh: tuple[str, ...]
+    head_first: int | None = None
+    """Steps in which the fresh head learns alone; none: what is usual."""
 
     def to_json(self) -> dict[str, Any]:
         """What a recipe says about it."""
-        return {**self.run.origin, "fresh": list(self.fresh)}
+        found = {**self.run.origin, "fresh": list(self.fresh)}
+        return {**found, "head_first": self.head_first} if self.head_first else found
 
     def fitted(self, entry: Entry, data: Data) -> "Start":
         """The same with the layer of the outputs afresh where the data have other classes than its own."""
@@ -65,19 +70,24 @@ class Start:
 def start_of(own: Mapping[str, str], recipe: Mapping[str, Any], folder: Path) -> Start | None:
     """The run to begin with: the one that is named, or the one of the recipe."""
     fresh = tuple(word.strip() for word in own["fresh"].split(",")) if "fresh" in own else None
+    alone = whole("train", "head_first", guess(own["head_first"]), 0) if "head_first" in own else None
     if "from" in own:
-        return Start(Run.open(find_run(own["from"], folder)), fresh or ())
+        return Start(Run.open(find_run(own["from"], folder)), fresh or (), alone)
     stored = recipe["model"].get("from")
     if stored is None or "vectors" in stored:
-        if fresh is not None:
-            raise ArgumentError(f"fresh={own['fresh']}: without from=RUN every layer begins afresh")
+        for word in ("fresh", "head_first"):
+            if word in own:
+                raise ArgumentError(f"{word}={own[word]}: without from=RUN every layer begins afresh")
         return None
     if not isinstance(stored, dict) or not isinstance(stored.get("run"), str):
         raise ArgumentError(
             f"{own['config']} is the recipe of weights that came from a file",
             remedy="begin with that run instead: chainrule train from=RUN",
         )
-    return Start(Run.open(stored["run"]), tuple(stored.get("fresh", ())) if fresh is None else fresh)
+    layers = tuple(stored.get("fresh", ())) if fresh is None else fresh
+    return Start(
+        Run.open(stored["run"]), layers, int(stored.get("head_first", 0)) if alone is None else alone
+    )
 
 
 def _other_columns(run: str, ours: Iterable[str], data: str, theirs: Iterable[str], way: str) -> DataError:

@@ -5,17 +5,21 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from chainrule.cli import settings
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.data.dataset import Data
 from chainrule.data.domains import with_target
 from chainrule.data.loading.load import load
 from chainrule.data.loading.options import COMMON
 from chainrule.data.loading.sources import find
+from chainrule.data.matching_classes import LabelMap
 from chainrule.models.protocol import Entry
 
 PREFIX = "target."
 WORDS = {
     "target": "another domain to adapt to, a data set or a path; its examples are seen without their targets",
+    "label_map": "with target=: its classes by the names of the first domain, THEIRS:OURS with commas between, or "
+    "names where they differ by case only",
     "target_labels": "with target=: how many of its training examples keep their targets; 0 unless given",
 }
 
@@ -28,10 +32,11 @@ class TargetDomain:
     data: Mapping[str, Any]
     """Arguments of `data.load`."""
     labels: int = 0
+    label_map: LabelMap | None = None
 
     def beside(self, data: Data) -> Data:
         """The data with those of the other domain beside them."""
-        return with_target(data, load(**self.data), labels=self.labels)
+        return with_target(data, load(**self.data), labels=self.labels, label_map=self.label_map)
 
 
 def target_of(
@@ -73,10 +78,31 @@ def target_of(
                     name, words, f"options of {source['name_or_path']}: {', '.join(known)}", {}
                 )
             source[option] = settings.guess(text)
-    labels = (
-        settings.read(given["target_labels"], int) if "target_labels" in given else stored.get("labels", 0)
-    )
-    return TargetDomain(source, int(labels))
+    labels = stored.get("labels", 0)
+    if "target_labels" in given:
+        labels = whole("train", "target_labels", settings.guess(given["target_labels"]), 0)
+    names = _label_map(given["label_map"]) if "label_map" in given else stored.get("label_map")
+    return TargetDomain(source, labels, names)
+
+
+def _label_map(text: str) -> LabelMap:
+    """Names of classes to those of the first domain, from THEIRS:OURS,THEIRS:OURS or from the word `names`.
+
+    >>> _label_map("Dog:dog, Hound:dog")
+    {'Dog': 'dog', 'Hound': 'dog'}
+    """
+    if text == "names":
+        return "names"
+    pairs = {}
+    for pair in text.split(","):
+        theirs, colon, ours = (part.strip() for part in pair.rpartition(":"))
+        if not (theirs and colon and ours):
+            raise ArgumentError(
+                f"label_map={text}: {pair.strip()!r} is no pair of classes",
+                remedy="label_map=THEIRS:OURS,THEIRS:OURS, or label_map=names where they differ by case only",
+            )
+        pairs[theirs] = ours
+    return pairs
 
 
 __all__ = ["PREFIX", "WORDS", "TargetDomain", "target_of"]

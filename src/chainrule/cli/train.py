@@ -59,6 +59,7 @@ def train(
         _greet()
     from chainrule.cli import agents
     from chainrule.cli.arguments import parse
+    from chainrule.cli.fine_tuning import with_head_first
     from chainrule.cli.training_request import parse_request
 
     words = parse([model, *(settings or [])])
@@ -75,6 +76,7 @@ def train(
     if request is not before and not (json or quiet):
         _tell_head(request, data)
     built, origin = request.build(data)
+    request = with_head_first(request, built, data, quiet=json or quiet)
     if find_lr:
         _find_lr(request, built, data, json=json)
     elif one_batch:
@@ -128,6 +130,7 @@ def _train(
 ) -> None:
     import shutil
 
+    from chainrule.cli.fine_tuning import head_alone
     from chainrule.cli.training import handling_models, train_and_report
     from chainrule.train import fit
     from chainrule.train.naming import new_folder
@@ -137,13 +140,15 @@ def _train(
     path = path or new_folder(request.runs_folder, request.stem(data))
     _tell_vectors(origin, json=json, quiet=quiet)
     try:
+        if not (path / "config.yaml").exists():
+            model = head_alone(request, model, data)
         train_and_report(
             lambda listener: fit(
                 model,
                 data,
                 run=path,
                 listener=listener,
-                origin=origin,
+                origin=origin if request.start is None else request.start.to_json(),
                 code=request.code,
                 callbacks=request.callbacks,
                 importance=request.importance(),

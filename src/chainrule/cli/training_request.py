@@ -43,6 +43,8 @@ OWN = {
     "recipe": "name of settings that go together, listed by `chainrule train MODEL --help`; other words override it",
     "from": "run to begin with: its settings, its tokenizer and its weights",
     "fresh": "with from=: layers that begin afresh all the same, by name or pattern",
+    "head_first": "with from= and a fresh head: steps in which the head learns alone, before all learn at a tenth of "
+    "its rate; usually a quarter of the steps; 0: all at once",
     "vectors": "text file of GloVe or word2vec whose vectors the tokens begin with; freeze=LAYER keeps them",
     "callbacks": "FILE.py:FUNCTION, or several, asked after every evaluation; the file is run (docs/training.md)",
     "run": "name of the run, or path of its folder",

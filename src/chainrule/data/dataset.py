@@ -41,6 +41,8 @@ class Data:
     """Another domain, in the units of this one: training sees its examples without their targets."""
     labels: int = 0
     """How many training examples of the other domain keep their targets."""
+    label_map: Mapping[str, str] | None = None
+    """What each class of the other domain is called here, where a map was given."""
 
     def __repr__(self) -> str:
         return f"Data({self.name!r}: {self.describe()})"

@@ -20,6 +20,7 @@ from chainrule.data import kinds, targets
 from chainrule.data.batches import Batch, Domains
 from chainrule.data.dataset import Data
 from chainrule.data.division import NAMES
+from chainrule.data.matching_classes import LabelMap, matched
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Rows, Split
@@ -70,12 +71,13 @@ class TwoDomains(Split):
         return first._replace(y=Domains(first.y, second.x, arrays[f"{_OTHER}known"][beside]))
 
 
-def with_target(data: Data, target: Data, *, labels: int = 0) -> Data:
+def with_target(data: Data, target: Data, *, labels: int = 0, label_map: LabelMap | None = None) -> Data:
     """The data of one domain, with those of another beside them for training.
 
     Both need examples of one kind and shape, and classes of the same names if the other one has any; grey images become
     three channels alike beside images in colour. Values of the other are brought to the units, its columns to the order
-    of the first. `labels` of its training examples, drawn at random and as many of each class as can be, keep their
+    of the first. `label_map` takes names of its classes to those of the first; "names": those that differ by case only.
+    `labels` of its training examples, drawn at random and as many of each class as can be, keep their
     targets in training: few are often enough. Validation and test stay those of the first domain, so that no choice
     ever rests on targets of the other.
 
@@ -86,14 +88,33 @@ def with_target(data: Data, target: Data, *, labels: int = 0) -> Data:
     ((4, 2), -1, False)
     """
     data, target = coloured_alike(data, target)
+    names = _names(data, target, label_map)
+    if names is not None:
+        classes = tuple(names[name] for name in target.schema.classes)
+        target = replace(target, schema=replace(target.schema, classes=classes))
     _check(data, target, labels)
     warn_of_same(data, target)
     adopted: dict[str, Any] = {name: alike(target.split(name), target, data) for name in NAMES}
-    digest = hashlib.sha256(f"{data.hash} {target.hash} {labels}".encode()).hexdigest()
+    mapped = f" {sorted(names.items())}" if names else ""
+    digest = hashlib.sha256(f"{data.hash} {target.hash} {labels}{mapped}".encode()).hexdigest()
     classes = data.schema.classes if targets.of(target.schema).one_class else ()
     schema = replace(target.schema, classes=classes, columns=data.schema.columns)
     beside = replace(target, schema=schema, scaling=data.scaling, **adopted)
-    return replace(data, hash=digest, other=beside, labels=labels)
+    return replace(data, hash=digest, other=beside, labels=labels, label_map=names)
+
+
+def _names(data: Data, target: Data, label_map: LabelMap | None) -> dict[str, str] | None:
+    """What each class of the other domain is called in the first, where a map says so."""
+    if label_map is None:
+        return None
+    ours, theirs = data.schema.classes, target.schema.classes
+    if not ours or not theirs:
+        raise ArgumentError(
+            f"label_map: {(target if ours else data).name} has no classes", remedy="leave it out"
+        )
+    found = matched(ours, theirs, label_map)
+    assert found is not None, "a map says it of every class, or raises"
+    return {name: ours[number] for name, number in zip(theirs, found, strict=True)}
 
 
 def warn_of_same(source: Data, target: Data) -> None:
@@ -244,11 +265,12 @@ def _check_classes(data: Data, target: Data) -> None:
         pairs = ", ".join(f"{plain(one)} = {plain(other)}" for one, other in same.items())
         raise DataError(
             f"classes of {data.name} and {target.name} differ in their spelling only: {pairs}",
-            remedy="spell them alike in both",
+            remedy="take them for each other: label_map=names; or spell them alike in both",
         )
     raise DataError(
         f"{target.name} has classes that {data.name} has not: {', '.join(map(plain, unknown[:6]))}",
-        remedy="a domain is adapted to for the same task; for other classes begin with a run: from=RUN",
+        remedy="a domain is adapted to for the same task: say which of them are the same, label_map=THEIRS:OURS,...; "
+        "for other classes begin with a run: from=RUN",
     )
 
 

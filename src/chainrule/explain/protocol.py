@@ -93,6 +93,8 @@ class Probe:
     settings: type[Settings] = NoSettings
     toy: Mapping[str, Any] = field(default_factory=dict)
     """Settings with which it takes a second or two, for tests."""
+    by_name: bool = False
+    """Whether it is left out where all probes of a run are asked for: it trains anew."""
     also_without_text: bool = False
     """Whether it examines models of other data as well, for which its setting `text` means nothing."""
 

@@ -9,8 +9,8 @@ A layer called at every step of a `lax.scan` has one flow with the steps along i
 stacked and scanned over, every layer has its own.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar, final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -29,6 +29,15 @@ _KINDS = (Linear, Conv, ConvTranspose)
 _MARK = "chainrule_layer_value"
 Position: TypeAlias = tuple[int | None, ...]
 """Where a mark stands in a program: numbers of equations from the outside in, `None` for a step of a loop."""
+
+
+@runtime_checkable
+class Indexed(Protocol):
+    """Rows that are cut out by number: an array, or examples that are made when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: np.ndarray, /) -> Any: ...
 
 
 class Flow(NamedTuple):
@@ -120,11 +129,11 @@ def observer(model: M, call: Callable[[M], Any]) -> Callable[[M], dict[str, Flow
 
 
 def layer_inputs(
-    model: Any, call: Callable[[Any, Array], Any], x: np.ndarray, batch: int
+    model: Any, call: Callable[[Any, Array], Any], x: Indexed, batch: int, only: Collection[str] = ()
 ) -> dict[str, np.ndarray]:
     """What enters every layer while `call(model, x)` runs on all rows of `x`, `batch` at a time, compiled once.
 
-    Layers that do not see a row for each example are left out.
+    Layers that do not see a row for each example are left out, and all but those that `only` names, if it names some.
     """
     size = min(batch, len(x))
     rows = np.resize(np.arange(len(x)), -(-len(x) // size) * size).reshape(-1, size)
@@ -134,8 +143,9 @@ def layer_inputs(
     for pair in pairs:
         look = look or observer(pair, lambda pair: call(pair.model, pair.x))
         for name, flow in look(pair).items():
-            if len(flow.input) == size:
-                found.setdefault(name.removeprefix("model."), []).append(np.asarray(flow.input))
+            name = name.removeprefix("model.")
+            if len(flow.input) == size and (not only or name in only):
+                found.setdefault(name, []).append(np.asarray(flow.input))
     return {name: np.concatenate(parts)[: len(x)] for name, parts in found.items()}
 
 
@@ -313,4 +323,4 @@ def _name(path: Any) -> str:
     return ".".join(parts) or "layer"
 
 
-__all__ = ["Flow", "gradients", "layer_inputs", "layers", "observe", "observer"]
+__all__ = ["Flow", "Indexed", "gradients", "layer_inputs", "layers", "observe", "observer"]

@@ -143,6 +143,8 @@ def _recipe(
     sections = {"model": described, "data": dict(data.source), "train": config.model_dump()}
     if data.other is not None:
         sections["target"] = {"data": dict(data.other.source), "labels": data.labels}
+        if data.label_map is not None:
+            sections["target"]["label_map"] = dict(data.label_map)
     return {"chainrule": __version__, **sections}, config, total
 
 

@@ -235,7 +235,10 @@ class Run(HasCode):
                 remedy="open it with Run.open(path, data=cr.data.with_target(data, target))",
             )
         return data_sources.with_target(
-            data, data_sources.load(**target["data"]), labels=int(target["labels"])
+            data,
+            data_sources.load(**target["data"]),
+            labels=int(target["labels"]),
+            label_map=target.get("label_map"),
         )
 
     # ------------------------------------------------------------------ the model

@@ -5,6 +5,7 @@ they are there for evaluation ("eval") and nothing else. In the last two cases t
 of the splits, so that a trainer that asks for them meets an error instead of a leak; `evaluate` alone knows them.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,16 +14,16 @@ from typing import Any, Literal, NamedTuple, final, get_args
 import numpy as np
 from jaxtyping import Int
 
-from chainrule.core.checks import whole
+from chainrule.core.checks import check_class_numbers, whole
 from chainrule.core.errors import ArgumentError, CapabilityError, DataError, check_choice
 from chainrule.data import targets
 from chainrule.data.batches import Batch, Batches
 from chainrule.data.dataset import Data
 from chainrule.data.division import NAMES
 from chainrule.data.domains import check_inputs, coloured_alike, in_units, warn_of_same
+from chainrule.data.matching_classes import LabelMap, matched, some_of_each
 from chainrule.data.splits import Rows, Split, Subset
 from chainrule.data.withheld import withheld
-from chainrule.transfer.classes import LabelMap, matched, some_of_each
 
 TargetLabels = Literal["none", "few", "eval"]
 Extractors = Literal["shared", "separate"]
@@ -186,11 +187,14 @@ class DomainPair:
 
     def loader(self, size: int = 128, seed: int = 0) -> Iterator[PairBatch]:
         """Batches without end: equal halves of both domains, the smaller one gone through more often."""
-        stream, step = self.batches(size, seed), 0
-        while True:
-            (first,), (second,) = stream.indices(step, 1)
-            yield PairBatch(self.source.train.batch(first), self.target.train.batch(second))
-            step += 1
+        stream = self.batches(size, seed)  # refused here, not when the first batch is asked for
+
+        def batches() -> Iterator[PairBatch]:
+            for step in itertools.count():
+                (first,), (second,) = stream.indices(step, 1)
+                yield PairBatch(self.source.train.batch(first), self.target.train.batch(second))
+
+        return batches()
 
     def evaluate(self, predicted: Any, split: str = "test") -> TargetScore:
         """Predictions for a split of the target beside the labels that are kept back.
@@ -235,6 +239,13 @@ class DomainPair:
 
 def _judged(task: DomainTask, truth: np.ndarray, found: np.ndarray) -> TargetScore:
     if task.classes:
+        if found.ndim == 1:
+            check_class_numbers("evaluate", "predicted", found, len(task.classes))
+        elif found.shape[1:] != (len(task.classes),):
+            raise ArgumentError(
+                f"evaluate(predicted): shape {found.shape}, the source has {len(task.classes)} classes",
+                remedy="give class numbers, or probabilities of the source's classes",
+            )
         right = (found.argmax(axis=1) if found.ndim == 2 else found) == truth
         share = float(right.mean())
         return TargetScore("accuracy", share, math.sqrt(share * (1 - share) / len(truth)), len(truth))

@@ -55,11 +55,11 @@ def train_head(
     `settings` are those of `TrainConfig`. With `cached` features are computed once, else in every step. Both give the
     same head: bit for bit where the compiler sums alike in both programs, otherwise to rounding.
     """
-    name, head = _head(model)
+    name, head = last_layer(model)
     config = TrainConfig.parse(steps=steps, seed=seed, **settings)
     still = eqx.nn.inference_mode(model)
     if cached:
-        features = _features(still, name, np.asarray(data.train.x), config.batch)
+        features = _features(still, name, data.train, config.batch)
         rows = Rows({**data.train.arrays, "x": features}, target_scaling=_scaling(data))
         learned = _at(_trained(HeadAlone(head, data.schema), config, rows), "head")
     else:
@@ -136,27 +136,60 @@ def _scaling(data: Data) -> Scaling | None:
     return data.train.target_scaling if isinstance(data.train, Rows) else None
 
 
-def _head(model: Model) -> tuple[str, Linear]:
-    """The name of the last layer, and the layer."""
-    found = models.entry_of(model)
-    name = "head" if found is None else found.head
-    names = tree.names(model)
-    head = _at(model, name) if any(tree.matches(one, name) for one in names) else None
-    if not isinstance(model, HasOutputs) or not isinstance(head, Linear):
+def last_layer(model: Model) -> tuple[str, Linear]:
+    """The name of the last layer, and the layer; an error where it is no dense layer on top of features."""
+    if not has_last_layer(model):
         raise CapabilityError(
             f"{models.title(model)} does not end in one dense layer on top of features",
             remedy="train it as a whole, with freeze=LAYER,...",
         )
-    return name, head
+    name = _head_name(model)
+    return name, _at(model, name)
+
+
+def has_last_layer(model: Model) -> bool:
+    """Whether a model ends in one dense layer on top of features, which can learn alone."""
+    name, names = _head_name(model), tree.names(model)
+    there = any(tree.matches(one, name) for one in names)
+    return isinstance(model, HasOutputs) and there and isinstance(_at(model, name), Linear)
+
+
+def _head_name(model: Model) -> str:
+    found = models.entry_of(model)
+    return "head" if found is None else found.head
 
 
 def _at(tree_of_layers: Any, name: str) -> Any:
     return operator.attrgetter(name)(tree_of_layers)
 
 
-def _features(model: Model, name: str, x: np.ndarray, batch: int) -> Float[np.ndarray, "rows width"]:
+def _features(model: Model, name: str, split: Split, batch: int) -> Float[np.ndarray, "rows width"]:
     """What the last layer reads, in batches as training takes them."""
-    return layer_activations.layer_inputs(model, lambda model, x: model.logits(x), x, batch)[name]
+    found = layer_activations.layer_inputs(model, _logits, _Examples(split), batch, only=(name,))
+    if name not in found:
+        raise CapabilityError(
+            f"{models.title(model)} does not give its last layer one row of features for each example",
+            remedy="train it as a whole, with freeze=LAYER,...",
+        )
+    return found[name]
 
 
-__all__ = ["HeadAlone", "replace_head", "train_head"]
+def _logits(model: Any, x: Any) -> Any:
+    return model.logits(x)
+
+
+@final
+class _Examples:
+    """Examples of a split, scaled when they are asked for."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitem__(self, rows: np.ndarray) -> Any:
+        return self.split.batch(rows).x
+
+
+__all__ = ["HeadAlone", "has_last_layer", "last_layer", "replace_head", "train_head"]

@@ -3,7 +3,7 @@
 Hard sharing is one trunk with a head for each task. Soft sharing gives every task a network of its own and a price to
 the distance between them. Tied layers are the same arrays under several names, at whatever path. Losses of tasks are
 added by fixed weights, or by weights that are learned with the noise of each (Kendall, Gal and Cipolla, 2018,
-arXiv:1705.07115). A layer may also be made wider, or put in, without changing what a network computes (Chen,
+arXiv:1705.07115). A layer may also be made wider, put in or taken out without changing what a network computes (Chen,
 Goodfellow and Shlens, Net2Net, 2016, arXiv:1511.05641).
 """
 
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core import tree
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.nn import Linear
@@ -58,6 +59,16 @@ def soft_sharing(networks: Sequence[Tree], strength: float = 1.0) -> Scalar:
             f"soft_sharing(strength={strength}): two networks or more, and a price of at least 0"
         )
     arrays = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
+    first = {name: leaf.shape for name, leaf in tree.named_leaves(arrays[0])}
+    for number, other in enumerate(arrays[1:], start=1):
+        shapes = {name: leaf.shape for name, leaf in tree.named_leaves(other)}
+        if shapes != first:
+            odd = next(name for name in {**first, **shapes} if first.get(name) != shapes.get(name))
+            raise ArgumentError(
+                f"soft_sharing: {odd} is {first.get(odd)} in network 0 and {shapes.get(odd)} in network "
+                f"{number}",
+                remedy="share between networks of one structure, such as their trunks alone",
+            )
     pairs = [(a, b) for i, a in enumerate(arrays) for b in arrays[i + 1 :]]
     return strength / 2 * sum((_square(tree.subtract(a, b)) for a, b in pairs), start=jnp.zeros(()))
 
@@ -101,7 +112,7 @@ class TaskWeights(eqx.Module):
     log_noise: Float[Array, " tasks"]
 
     def __init__(self, tasks: int) -> None:
-        self.log_noise = jnp.zeros(tasks)
+        self.log_noise = jnp.zeros(whole("TaskWeights", "tasks", tasks))
 
     def __call__(self, losses: Sequence[Scalar]) -> Scalar:
         """The weighted sum. At its least, s is the logarithm of the loss."""
@@ -116,6 +127,7 @@ def widened(first: Linear, second: Linear, width: int, key: Key) -> tuple[Linear
     Every new unit is a copy of an old one, and what the next layer reads of a unit is divided among its copies.
     """
     old = first.weight.shape[1]
+    _check_follows("widened", first, second)
     if width < old:
         raise ArgumentError(
             f"widened(width={width}): the layers have {old} units between them", remedy="give more"
@@ -130,6 +142,33 @@ def widened(first: Linear, second: Linear, width: int, key: Key) -> tuple[Linear
     return wide, eqx.tree_at(lambda layer: layer.weight, second, after)
 
 
+def _check_follows(where: str, first: Linear, second: Linear) -> None:
+    if first.weight.shape[1] != second.weight.shape[0]:
+        raise ArgumentError(
+            f"{where}: the first layer gives {first.weight.shape[1]} numbers, the second reads "
+            f"{second.weight.shape[0]}",
+            remedy="give two layers that follow each other",
+        )
+
+
+def removed(first: Linear, second: Linear) -> Linear:
+    """One dense layer in the place of two with nothing between them, which computes the same.
+
+    Where there is a nonlinearity between the two, none can; what it is nearest to then is a matter of training.
+
+    >>> one, two = Linear(2, 5, key=jax.random.key(0)), Linear(5, 3, key=jax.random.key(1))
+    >>> bool(jnp.allclose(removed(one, two)(jnp.ones((1, 2))), two(one(jnp.ones((1, 2)))), atol=1e-5))
+    True
+    """
+    _check_follows("removed", first, second)
+    weight = first.weight @ second.weight
+    parts = [first.bias @ second.weight] if first.bias is not None else []
+    parts += [second.bias] if second.bias is not None else []
+    layer = Linear(*weight.shape, bias=bool(parts), key=jax.random.key(0))
+    layer = eqx.tree_at(lambda one: one.weight, layer, weight)
+    return eqx.tree_at(lambda one: one.bias, layer, sum(parts)) if parts else layer
+
+
 def inserted(width: int) -> Linear:
     """A dense layer that changes nothing, to be put between rectifiers: the identity, which can learn from there."""
     layer = Linear(width, width, key=jax.random.key(0))
@@ -137,4 +176,4 @@ def inserted(width: int) -> Linear:
     return layer if layer.bias is None else eqx.tree_at(lambda one: one.bias, layer, jnp.zeros(width))
 
 
-__all__ = ["SharedTrunk", "TaskWeights", "inserted", "soft_sharing", "tied", "widened"]
+__all__ = ["SharedTrunk", "TaskWeights", "inserted", "removed", "soft_sharing", "tied", "widened"]

@@ -5,12 +5,11 @@ Where the method is worse than doing nothing beyond chance, that is negative tra
 
 from typing import Any, Literal, final
 
-import numpy as np
 from pydantic import Field
 
-from chainrule.core.pictures import Bars, Table
 from chainrule.data import load, with_target
 from chainrule.data.loading.sources import find
+from chainrule.explain.methods.compared_trainings import compared
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.transfer.adaptation import adaptation_report
 
@@ -55,43 +54,7 @@ def run(settings: NegativeTransferSettings, listener: Listener) -> Outcome:
         settings={"align": settings.align, "strength": settings.strength},
         steps=settings.steps,
     )
-    rows, means = [], {}
-    for name, values in found.accuracy.items():
-        mean, half = found.interval(values)
-        means[name] = mean
-        rows.append([name, f"{mean:.1%} ± {half:.1%}", f"{found.source_accuracy[name].mean():.1%}"])
-    gain, half = found.gain
-    return Outcome(
-        [
-            f"{found.verdict}.",
-            f"On {settings.target}: {means['source only']:.1%} with the source alone, {means['method']:.1%} with the "
-            f"method, {means['oracle']:.1%} with all targets.",
-        ],
-        [
-            Bars(
-                "baselines",
-                f"{settings.data} to {settings.target}",
-                "training",
-                "share of the target correct",
-                list(found.accuracy),
-                {"target": np.array(list(means.values()))},
-                f"Means over {settings.seeds} seeds. The oracle learns from all targets of the target.",
-            )
-        ],
-        Table(
-            "baselines-table",
-            "Accuracy on test examples",
-            ["training", "target", "source"],
-            rows,
-            "± is the 95 % interval of the mean over seeds.",
-        ),
-        {
-            "gain": gain,
-            "half_width": half,
-            "negative": found.is_negative,
-            "accuracy": {name: values.tolist() for name, values in found.accuracy.items()},
-        },
-    )
+    return compared(found, settings.data, settings.target, settings.seeds)
 
 
 experiment = Experiment(
