@@ -83,7 +83,6 @@ def test_patches_of_a_vision_transformer_are_a_map() -> None:
         ({"layer": "conv7"}, "there is no tap 'conv7'"),
         ({"layer": "head"}, "which is no feature map"),
         ({"layer": 2}, "the network has 2 rectified layers"),
-        ({"layer": None}, "layer=None: the network has 2 rectified layers"),
         ({"target": 10}, "classes"),
         ({"target": "ten"}, "there is no such class"),
         ({"x": np.zeros((8, 8, 1), np.float32)}, "images are"),

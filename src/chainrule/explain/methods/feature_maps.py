@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
@@ -68,11 +67,11 @@ def layer_number(name: str, layer: int, count: int) -> int:
             f"{name}={layer}: the network has no rectified feature maps",
             remedy=f"leave {name} out, or use a convolutional network",
         )
-    if not isinstance(layer, int | np.integer) or not -count <= layer < count:
+    if not -count <= layer < count:
         raise ArgumentError(
             f"{name}={layer}: the network has {count} rectified layers", remedy=f"choose 0 to {count - 1}"
         )
-    return int(layer % count)
+    return layer % count
 
 
 def layer_of(model: HasLogits, x: Array, name: str) -> int:
