@@ -16,10 +16,10 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Batch, Data, Schema
 from chainrule.train import fisher_diagonal, fit, freezing, resume
 from chainrule.train.config import Distillation, TrainConfig
-from chainrule.train.layer_rates import layers
+from chainrule.train.layer_rates import layer_of, layers
 from chainrule.train.objectives import categorical_divergence, taught, trained_parts
 from chainrule.train.teaching import teacher_of
-from tests.train.toys import blobs, train
+from tests.train.toys import blobs, rows, train
 
 SGD = {"name": "sgd", "lr": 0.1}
 SMALL = {"width": 4, "depth": 3, "dropout": 0.0}
@@ -69,6 +69,16 @@ def test_layers_begin_one_after_another_from_the_top(fresh: Any, data: Data) -> 
         {"head", "blocks.1.linear"},
         {"head", "blocks.1.linear", "blocks.0.linear"},
     ]
+
+
+def test_running_averages_of_a_layer_whose_time_has_not_come_stand_still() -> None:
+    x = np.random.default_rng(0).uniform(size=(16, 8, 8, 1)).astype(np.float32)
+    images = rows(x, np.arange(16, dtype=np.int32) % 2, kind="image", target="class", classes=("a", "b"))
+    fresh = models.build("cnn", images, width=2, stages=1, blocks=1)
+    for steps, expected in ((1, {"head"}), (2, {"head", layers(fresh)[-2]})):
+        after = train(fresh, images, steps, batch=16, unfreeze=1.0, optimizer=SGD)[0]
+        moving = {layer_of(name) for name, change in moves(fresh, after).items() if change.any()}
+        assert moving == expected
 
 
 def test_an_anchor_pulls_back_by_its_strength_times_the_distance(

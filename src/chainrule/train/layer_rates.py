@@ -1,8 +1,9 @@
 """Rates layer by layer: smaller ones further down, and layers that begin to learn one after another from the top.
 
 What lies below has learned what many tasks share, what lies on top is of the task at hand: fine-tuning moves the first
-less, or later (Howard and Ruder, Universal language model fine-tuning, 2018, arXiv:1801.06146). Both multiply
- updates, weight decay included: a layer whose time has not come stays as it is bit for bit.
+less, or later (Howard and Ruder, Universal language model fine-tuning, 2018, arXiv:1801.06146). Both multiply updates,
+weight decay included: a layer whose time has not come stays as it is bit for bit, its running averages too. It is in
+training mode all the same: it normalises by the batch and drops entries (`freeze` keeps layers in inference mode).
 """
 
 import re
@@ -62,4 +63,13 @@ def layer_rates(model: Model, config: TrainConfig, steps_per_epoch: float) -> La
     return rates
 
 
-__all__ = ["LayerRates", "layer_of", "layer_rates", "layers"]
+def waiting(before: Tree, moved: Tree, rates: Tree) -> Tree:
+    """What training moves by rule, such as running averages, as it was in layers whose time has not come."""
+
+    def held(new: object, old: object, rate: Array | None) -> object:
+        return new if rate is None else jnp.where(rate > 0, new, old)  # type: ignore[call-overload]  # an array
+
+    return jax.tree.map(held, moved, before, rates, is_leaf=lambda leaf: leaf is None)
+
+
+__all__ = ["LayerRates", "layer_of", "layer_rates", "layers", "waiting"]

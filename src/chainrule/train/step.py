@@ -28,7 +28,7 @@ from chainrule.train.anchoring import PENALTIES, AnchorPoint, like
 from chainrule.train.averaging import averaged, distance
 from chainrule.train.config import TrainConfig
 from chainrule.train.feeding import check_feeding
-from chainrule.train.layer_rates import layer_rates
+from chainrule.train.layer_rates import layer_rates, waiting
 from chainrule.train.loss_scaling import rescaled, scaled_gradient
 from chainrule.train.micro_batches import accumulated
 from chainrule.train.objectives import trained_parts
@@ -295,6 +295,8 @@ class Stepper:
         """One optimiser step of one part: arrays and optimiser state after it, and numbers worth watching."""
         model = eqx.combine(arrays, self.static)
         loss, metrics, moved, grads = self.gradient(model, part, batch, key, scale)
+        if layered is not None and self.config.unfreeze:
+            moved = eqx.tree_at(part.where, moved, waiting(part.where(model), part.where(moved), layered))
         extra: dict[str, Any] = {"rate": rate, "momentum": momentum}
         if self.searches[number]:
             objective = self._objective(model, part, batch, key)
