@@ -273,6 +273,8 @@ def test_a_worth_that_is_not_finite_is_named_with_its_coalition() -> None:
     [
         (lambda: exact_values(CoalitionGame(curved(17), 17)), "17 players have 131,072 coalitions"),
         (lambda: exact_values(CoalitionGame(curved(23), 23), force=True), "the limit is 22 players"),
+        (lambda: interactions(CoalitionGame(curved(23), 23), force=True), "leave force out"),
+        (lambda: CoalitionGame({f"p{i}": 1.0 for i in range(17)}), r"give a function of masks.*'kernel'\)$"),
         (lambda: all_marginals(CoalitionGame(curved(9), 9)), "9 players have 362,880 orders"),
         (lambda: kernel_values(CoalitionGame(curved(9), 9), budget=10), "9 players need at least 18"),
         (lambda: kernel_values(CoalitionGame(curved(9), 9), matrix="other"), "matrix must be"),

@@ -111,7 +111,7 @@ def warn_outside(x: np.ndarray, rows: np.ndarray, masker: Masker) -> None:
         listed = ", ".join(masker.names[i] for i in players[:_SHOWN])
         more = f" and {len(players) - _SHOWN} more" if len(players) > _SHOWN else ""
         warnings.warn(
-            f"shapley: x lies outside of the range of the background in {listed}{more}; "
+            f"shapley: inputs lie outside of the range of the background in {listed}{more}; "
             "the function is asked about mixtures it may never have seen",
             ChainruleWarning,
             stacklevel=5,

@@ -231,7 +231,9 @@ class _Options(NamedTuple):
         """What it costs when a coalition takes so many evaluations."""
         method = self.chosen(players, masker)
         if method == "exact":
-            check_count("shapley", players, self.force)
+            check_count(
+                "shapley", players, self.force, "sample them: method='kernel' or method='permutation'"
+            )
         budget = 2 * players + 2048 if self.budget is None else self.budget
         every = 1 << players if method == "exact" or players <= EXACT_LIMIT else budget + 2
         if method == "rows":

@@ -100,8 +100,10 @@ class CoalitionGame:
 
     def table(self, force: bool = False) -> Worths:
         """What all 2^M coalitions are worth, in the order of their numbers; refused for many players."""
-        check_count("CoalitionGame.table", len(self.players), force)
         if self._table is None:
+            check_count(
+                "CoalitionGame.table", len(self.players), force, "sample: shapley(game, method='kernel')"
+            )
             count = 1 << len(self.players)
             blocks = [
                 self._evaluated(masks_of(np.arange(start, min(start + _BLOCK, count)), len(self.players)))
@@ -164,16 +166,15 @@ def coalition_name(mask: Bool[np.ndarray, " players"], players: Sequence[str]) -
     return f"the coalition {{{', '.join(chosen[:_SHOWN])}{more}}}"
 
 
-def check_count(where: str, count: int, force: bool) -> None:
-    """Raise where all coalitions of so many players would be too many."""
+def check_count(where: str, count: int, force: bool, instead: str, *, can_force: bool = True) -> None:
+    """Raise where all coalitions of so many players would be too many; `instead` is what to do then."""
     limit = FORCED_LIMIT if force else LIMIT
     if count > limit:
-        forced = (
-            "" if force or count > FORCED_LIMIT else f", or accept {1 << count:,} evaluations: force=True"
-        )
+        offered = can_force and not force and count <= FORCED_LIMIT
+        forced = f", or accept {1 << count:,} evaluations: force=True" if offered else ""
         raise ArgumentError(
             f"{where}: {count} players have {1 << count:,} coalitions, the limit is {limit} players",
-            remedy=f"sample them: method='kernel' or method='permutation'{forced}",
+            remedy=f"{instead}{forced}",
         )
 
 
@@ -250,7 +251,13 @@ def _from_mapping(
             f"CoalitionGame: {unknown[0]!r} is in a coalition but not among the {len(names)} players",
             remedy="leave players out, or name all of them",
         )
-    check_count("CoalitionGame", len(names), force=False)
+    check_count(
+        "CoalitionGame",
+        len(names),
+        False,
+        "give a function of masks, CoalitionGame(v, players=NAMES), and sample: shapley(game, method='kernel')",
+        can_force=False,
+    )
     coalitions.setdefault(frozenset(), 0.0)
     table = np.empty(1 << len(names))
     for number, mask in enumerate(masks_of(np.arange(1 << len(names)), len(names))):

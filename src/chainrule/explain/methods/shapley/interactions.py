@@ -18,7 +18,7 @@ from jaxtyping import Float
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.explain.methods.shapley.exact import exact_values
-from chainrule.explain.methods.shapley.games import LIMIT, CoalitionGame, sizes_of_all
+from chainrule.explain.methods.shapley.games import LIMIT, CoalitionGame, check_count, sizes_of_all
 from chainrule.explain.methods.shapley.permutations import prefixes
 
 Pairs = Float[np.ndarray, "*batch players players"]
@@ -55,6 +55,7 @@ def interactions(
     if count < 2:
         raise ArgumentError("interactions: one player has nobody to interact with", remedy="use two or more")
     if budget is None and (count <= LIMIT or force):
+        check_count("interactions", count, force, "sample them: leave force out")
         return _exact(game, count, force)
     return sampled_interactions(game, budget=budget, seed=seed)
 

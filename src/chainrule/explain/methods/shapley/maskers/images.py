@@ -25,7 +25,7 @@ def blurred(images: Any, pieces: Int[np.ndarray, "..."], *, sigma: float | None 
     if not width > 0:
         raise ArgumentError(f"blurred(sigma={sigma}): the width must be above 0", remedy="leave it out")
     soft = gaussian_filter(given.astype(np.float64), (0, width, width, 0), mode="nearest")
-    return _pieces(given, soft, pieces, f"baseline, blurred by {width:.3g} pixels")
+    return _pieces(given, soft, pieces, f"baseline, blurred by {width:.3g} pixel{'s' * (width != 1)}")
 
 
 def mean_coloured(images: Any, pieces: Int[np.ndarray, "..."]) -> Replacing:
