@@ -63,6 +63,11 @@ class DANNConfig(Config):
         description="what brings the domains together: a discriminator of domains, the maximum mean discrepancy or "
         "covariances of features; none: the first domain alone, to compare with",
     )
+    aligned: int = Field(
+        2,
+        ge=1,
+        description="with align=mmd or coral: at most so many hidden layers are aligned, counted from the last",
+    )
     strength: float = Field(1.0, ge=0, le=1e6, description="weight of the alignment at the end of the run")
     ramp: bool = Field(
         True,
@@ -197,7 +202,7 @@ class DANN(HasLogits, CanAdapt, HasAnnealedLoss, HasParts, HasDiagnostics, HasFi
             return label, jnp.zeros(()), metrics
         if self.config.align in ("mmd", "coral"):
             distance = mmd if self.config.align == "mmd" else coral_alignment
-            aligned = hidden[-2:] if len(hidden) > 2 else hidden[-1:]
+            aligned = hidden[1:][-self.config.aligned :] or hidden[-1:]  # the first is what enters them
             apart = sum((distance(h[:count], h[count:]) for h in aligned), start=jnp.zeros(()))
             return label, strength * apart, {**metrics, "distance": apart, "strength": strength}
         shown = self._shown(hidden[self.network.position], out)

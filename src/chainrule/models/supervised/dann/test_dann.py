@@ -13,6 +13,7 @@ from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Schema
 from chainrule.data.batches import Domains
+from chainrule.kernels.alignment import coral_alignment
 from chainrule.models.protocol import parts_of
 from chainrule.models.supervised.dann import pictures
 from chainrule.models.supervised.dann.model import DANN, mmd
@@ -191,6 +192,10 @@ def test_distances_are_added_with_the_weight_of_the_moment(align: str) -> None:
     loss, metrics = model.loss_at(examples, KEY, 0.1)
     expected = metrics["label_loss"] + 2 * 0.462117 * metrics["distance"]
     assert float(loss) == pytest.approx(float(expected), rel=1e-5)
+    last = build(align=align, aligned=1).loss_at(examples, KEY, 1.0)[1]["distance"]
+    hidden = model.network.hidden(jnp.concatenate([examples.x, examples.y.x]))[-1]
+    distance = mmd if align == "mmd" else coral_alignment
+    assert float(last) == pytest.approx(float(distance(hidden[:8], hidden[8:])), rel=1e-5)
 
 
 def test_the_window_of_the_film_is_never_trained() -> None:
