@@ -1,5 +1,6 @@
 """Layers judged by simple classifiers, copied to other tasks, and heads on features that are computed once."""
 
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -9,13 +10,16 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule import models
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Data
 from chainrule.data.schema import Schema
 from chainrule.nn.normalize import BatchNorm
+from chainrule.train import TrainConfig, fit
 from chainrule.transfer import (
     domain_statistics,
+    fine_tune,
     judge_features,
     judge_layers,
     layer_features,
@@ -114,6 +118,31 @@ def test_a_head_on_kept_features_is_that_of_the_frozen_network(
     for path, one in kept.items():
         np.testing.assert_allclose(one, recomputed[path], rtol=0, atol=rounding, err_msg=path)
         assert np.array_equal(one, before[path]) != path.startswith("head"), path
+
+
+def test_the_last_of_several_dense_layers_learns_alone(digits: Data) -> None:
+    model: Any = cr.models.build("alexnet", digits, scale=1 / 64)
+    found: Any = train_head(model, digits, steps=1, batch=8)
+    for number, same in ((1, True), (2, False)):
+        before, after = (one.head.layers[number].weight for one in (model, found))
+        assert np.array_equal(before, after) == same
+
+
+def test_a_head_for_other_classes_learns_first_and_all_layers_follow_slowly(tmp_path: Path) -> None:
+    moons, rings = cr.data.load("moons", n=100), cr.data.load("rings", n=100)
+    run = fit(cr.models.build("mlp", moons, width=4), moons, run=tmp_path / "moons", steps=2)
+    found = fine_tune(run, rings, run=tmp_path / "rings", steps=8)
+    assert found.config["model"]["from"] == {**run.origin, "fresh": ["head"], "head_first": 2}
+    usual = TrainConfig.parse(**models.entry("mlp").training_for(rings.schema)).optimizer.lr
+    assert found.settings.optimizer.lr == pytest.approx(usual / 10)
+    before, begun, after = run.model, found.model_at(0), found.model_at(8)
+    blocks: list[Any] = [one.blocks[0].linear.weight for one in (before, begun, after)]  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(blocks[0], blocks[1])
+    assert not np.array_equal(blocks[1], blocks[2])
+    fresh: Any = models.begin("mlp", before, rings)
+    assert not np.array_equal(fresh.head.weight, begun.head.weight)  # type: ignore[attr-defined]
+    with pytest.raises(ArgumentError, match="freeze says already what learns"):
+        fine_tune(run, rings, run=tmp_path / "no", steps=8, head_steps=2, freeze=["blocks"])
 
 
 def test_a_model_without_one_last_layer_is_refused(digits: Data) -> None:

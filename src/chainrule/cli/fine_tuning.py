@@ -21,7 +21,11 @@ def with_head_first(
     start = request.start
     if start is None:
         return request
-    afresh = request.entry.head in start.fresh
+    begun = start.run.config["model"].get("from") or {}
+    never_trained = (
+        start.run.step == 0 and begun.get("head") == "new"
+    )  # as `chainrule import head=new` left it
+    afresh = request.entry.head in start.fresh or never_trained
     steps = start.head_first
     if steps is None:
         total = request.settled(data)[1]

@@ -96,7 +96,8 @@ def import_(
     )
     try:
         opened = _opened(entry, path, words.settings, given, folder)
-        run = keep(opened.model, opened.data, run=folder, origin={"file": str(path.resolve())})
+        new = {"head": "new"} if words.settings.get("head") == "new" else {}
+        run = keep(opened.model, opened.data, run=folder, origin={"file": str(path.resolve()), **new})
     finally:
         if not (folder / "config.yaml").exists():  # it never became a run and would only be in the way
             shutil.rmtree(folder, ignore_errors=True)
@@ -310,6 +311,7 @@ def _present(run: Any, opened: _Opened, *, new_head: bool, json: bool) -> None:
     say("run", str(run.path))
     if new_head:
         say("next", f"chainrule train from={handle(run.path)} recipe=finetune")
+        say("or", "without recipe=finetune: the new head first, then all layers at a tenth of its rate")
         say("or", f"the new head alone: add freeze={','.join(_body(model))}")
         return
     say("next", "   ·   ".join([*what_next(run, model), f"chainrule resume {handle(run.path)}"]))

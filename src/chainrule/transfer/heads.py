@@ -6,7 +6,7 @@ numbers: the result is that of training the whole network with everything but th
 model.
 """
 
-import operator
+import functools
 from typing import Any, TypeVar, cast, final
 
 import equinox as eqx
@@ -159,8 +159,11 @@ def _head_name(model: Model) -> str:
     return "head" if found is None else found.head
 
 
-def _at(tree_of_layers: Any, name: str) -> Any:
-    return operator.attrgetter(name)(tree_of_layers)
+def _at(layers: Any, name: str) -> Any:
+    """What stands at a dotted name, in which numbers are positions of a list."""
+    return functools.reduce(
+        lambda node, part: node[int(part)] if part.isdigit() else getattr(node, part), name.split("."), layers
+    )
 
 
 def _features(model: Model, name: str, split: Split, batch: int) -> Float[np.ndarray, "rows width"]:

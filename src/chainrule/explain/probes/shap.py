@@ -254,7 +254,7 @@ def _findings(made: _Explained) -> list[str]:
         f"The {found.output} of {many}, {number(float(found.outputs.mean()))}{averaged}, beside "
         f"{number(float(found.base.mean()))} with no feature known.",
         f"Largest{averaged}: {listed}.",
-        f"{found.method}; absent: {found.kind}; {found.evaluations:,} evaluations of the model.",
+        _sentence(f"{found.method}; absent: {found.kind}; {found.evaluations:,} evaluations of the model"),
     ]
     if not made.found[0].is_additive:
         sentences.insert(0, f"The values do not add up to the output: the residual is {number(worst)}.")
@@ -349,7 +349,9 @@ def _of_text(run: Run, data: Data, settings: ShapSettings) -> Outcome:
             f"of the {len(values)} {part}s.",
             f"{part.capitalize()} {best + 1}, {listed[best][1]!r}, raises it most ({number(float(values[best]), 3)}), "
             f"{part} {worst + 1}, {listed[worst][1]!r}, least ({number(float(values[worst]), 3)}).",
-            f"{found.method}; absent: {found.kind}; {found.evaluations:,} evaluations of the model.",
+            _sentence(
+                f"{found.method}; absent: {found.kind}; {found.evaluations:,} evaluations of the model"
+            ),
         ],
         drawn,
         Table("shap-tokens", found.output, ["position", part, f"value{f', {unit}' if unit else ''}"], listed),
