@@ -6,7 +6,7 @@ checkpoint yet) says why instead of being left out in silence.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
 import equinox as eqx
@@ -43,7 +43,7 @@ from chainrule.models.protocol import (
 )
 from chainrule.networks.pictures import detections, segmentations
 from chainrule.nn.segmentation import agreement
-from chainrule.report import language_models, predictions, snapshots
+from chainrule.report import densities, language_models, predictions, snapshots
 from chainrule.report.highest_losses import highest_losses
 from chainrule.report.samples import captions_to_show, classes_to_show, values_to_show
 from chainrule.report.separation import separation_pictures
@@ -91,19 +91,13 @@ def groups(run: Run) -> list[PictureGroup]:
         model = run.model
     except ChainruleError as error:
         return [*found, PictureGroup("The model", (), problem=str(error))]
-    if isinstance(model, HasSurprisal):
-        curves = [
-            language_models.compared(c, run) if c.name == "curve-loss" else c for c in learning_curves(run)
-        ]
-        found = [PictureGroup("Learning", curves)]
-    if isinstance(model, HasLatents):
-        found = [PictureGroup("Learning", [*learning_curves(run), *stacked_bound(run)])]
+    compared = language_models.compared if isinstance(model, HasSurprisal) else densities.with_entropy
+    curves = [compared(c, run) if c.name == "curve-loss" else c for c in learning_curves(run)]
+    found = [
+        PictureGroup("Learning", [*curves, *(stacked_bound(run) if isinstance(model, HasLatents) else ())])
+    ]
     if isinstance(model, HasDiagnostics):
-        main = [
-            replace(curve, y_label=model.loss_unit())
-            for curve in learning_curves(run)
-            if curve.name == "curve-loss"
-        ]
+        main = [curve for curve in curves if curve.name == "curve-loss"]
         found = [PictureGroup("Learning", [*main, *model.curves(run.metrics)])]
     if isinstance(model, HasSnapshots):
         found.append(PictureGroup("Along the way", snapshots.pictures(run)))

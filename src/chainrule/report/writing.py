@@ -58,6 +58,7 @@ _NAMES = {
     "nll": "negative log-likelihood",
     "nll_bound": "negative log-likelihood, at most",
     "nll_estimate": "negative log-likelihood, estimated",
+    "kl_from_data": "KL divergence of the data from it",
     "bits_per_dim": "bits per dimension",
     "bits_per_dim_bound": "bits per dimension, at most",
     "bits_per_dim_estimate": "bits per dimension, estimated",

@@ -334,6 +334,33 @@ class Pointed(Bijection):
         return Mapped(x + jnp.sqrt(0 * jnp.abs(x)), jnp.zeros(len(x)))
 
 
+@final
+class Reaching(Bijection):
+    """The identity, which claims some volume beyond a distance of two."""
+
+    shape: tuple[int, ...] = (2,)
+
+    def forward(self, z: Events, condition: Conditions = None) -> Mapped:
+        del condition
+        return Mapped(z, jnp.where(jnp.square(z).sum(axis=1) > 4, 0.1, 0.0))
+
+    def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
+        return self.forward(x, condition)
+
+
+def test_an_audit_names_the_layer_that_is_off_far_out_alone() -> None:
+    x = jnp.asarray(0.1 * ROWS[:, :2])
+    flow = BijectionChain([ReversedEntries(2), Reaching()])
+    found = audit(flow, StandardNormal((2,)), x, KEY)
+    assert [part.name for part in found.far_layers] == ["layer 2, Reaching, of codes at distance 3"]
+    assert not any(part.failures(found.tolerance) for part in (*found.layers, found.whole))
+    assert "layer 2, Reaching, of codes at distance 3: the volumes of the two directions do not cancel" in (
+        " ".join(found.failures)
+    )
+    assert audit_table(found).rows[-1][0] == "layer 2, Reaching, of codes at distance 3"
+    assert audit(ReversedEntries(2), StandardNormal((2,)), x, KEY).far_layers == ()
+
+
 def test_an_audit_names_masks_that_leak_and_slopes_that_are_not_numbers() -> None:
     """A layer that says it is autoregressive, whose entries all see each other; and values that hide their slope."""
     x = jnp.asarray(ROWS[:, :2])

@@ -16,6 +16,8 @@ from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReade
 Points: TypeAlias = Float[np.ndarray, "n 2"]
 Labels: TypeAlias = Int[np.ndarray, " n"]
 Random: TypeAlias = np.random.Generator
+Shares: TypeAlias = Float[np.ndarray, " n"]
+"""How far along a curve points are, from 0 to 1."""
 
 
 @final
@@ -32,6 +34,10 @@ class Toy:
     n: int = 4000
     centres: Points | None = None
     """Of a mixture of equal Gaussians with the noise as their deviation, where they lie; none for other shapes."""
+    shape: Callable[[Labels, Shares], Points] | None = None
+    """Of a shape with normal noise added, its points, by their classes and how far along it they are."""
+    area: float | None = None
+    """Of points spread evenly and without noise, how much of the plane they fill."""
 
     @property
     def reader(self) -> SourceReader:
@@ -64,16 +70,30 @@ def _polar(radius: np.ndarray, angle: np.ndarray) -> np.ndarray:
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
 
-def _moons(rng: Random, labels: Labels, noise: float) -> Points:
-    angle = rng.uniform(0, np.pi, len(labels))
-    arc = _polar(np.ones_like(angle), angle)
-    points = np.where(labels[:, None] == 0, arc, [1.0, 0.5] - arc)
-    return points - [0.5, 0.25] + noise * rng.standard_normal(points.shape)
+def _moons(labels: Labels, along: Shares) -> Points:
+    arc = _polar(np.ones_like(along), np.pi * along)
+    return np.where(labels[:, None] == 0, arc, [1.0, 0.5] - arc) - [0.5, 0.25]
 
 
-def _rings(rng: Random, labels: Labels, noise: float) -> Points:
-    points = _polar(0.6 * (labels + 1), rng.uniform(0, 2 * np.pi, len(labels)))
-    return points + noise * rng.standard_normal(points.shape)
+def _rings(labels: Labels, along: Shares) -> Points:
+    return _polar(0.6 * (labels + 1), 2 * np.pi * along)
+
+
+def _spiral(_labels: Labels, along: Shares) -> Points:
+    angle = 1.5 * np.pi * (1 + 2 * along)
+    return _polar(angle / (2.25 * np.pi), angle)
+
+
+def _corners(labels: Labels, second: np.ndarray) -> Points:
+    return np.stack([second, second ^ labels], axis=1).astype(float)
+
+
+def _with_noise(shape: Callable[[Labels, Shares], Points]) -> Callable[[Random, Labels, float], Points]:
+    def draw(rng: Random, labels: Labels, noise: float) -> Points:
+        points = shape(labels, rng.random(len(labels)))
+        return points + noise * rng.standard_normal(points.shape)
+
+    return draw
 
 
 def _pinwheel(rng: Random, labels: Labels, noise: float) -> Points:
@@ -98,30 +118,32 @@ def _around(centres: Points) -> Callable[[Random, Labels, float], Points]:
     return lambda rng, labels, noise: centres[labels] + noise * rng.standard_normal((len(labels), 2))
 
 
-def _swiss_roll(rng: Random, labels: Labels, noise: float) -> Points:
-    angle = 1.5 * np.pi * (1 + 2 * rng.random(len(labels)))
-    points = _polar(angle / (2.25 * np.pi), angle)
-    return points + noise * rng.standard_normal(points.shape)
-
-
 def _xor(rng: Random, labels: Labels, noise: float) -> Points:
     # Every second point of a class takes the second of its two corners.
-    first = (np.arange(len(labels)) // 2) % 2
-    corners = np.stack([first, first ^ labels], axis=1).astype(float)
+    corners = _corners(labels, (np.arange(len(labels)) // 2) % 2)
     return corners + noise * rng.standard_normal(corners.shape)
 
 
 TOYS = {
-    "moons": Toy("two interleaved half circles", _moons, ("upper", "lower"), noise=0.05),
-    "rings": Toy("three concentric circles", _rings, ("inner", "middle", "outer"), noise=0.05),
+    "moons": Toy(
+        "two interleaved half circles", _with_noise(_moons), ("upper", "lower"), noise=0.05, shape=_moons
+    ),
+    "rings": Toy(
+        "three concentric circles",
+        _with_noise(_rings),
+        ("inner", "middle", "outer"),
+        noise=0.05,
+        shape=_rings,
+    ),
     "pinwheel": Toy("five curved arms", _pinwheel, tuple(f"arm {i}" for i in range(5)), noise=0.1),
-    "checkerboard": Toy("the dark squares of a 4×4 board", _checkerboard),
+    "checkerboard": Toy("the dark squares of a 4×4 board", _checkerboard, area=8.0),
     "ring": Toy(
         "eight Gaussians on a circle of radius 2; noise=0.02 is hard",
         _around(_RING),
         tuple(f"{45 * i}°" for i in range(8)),
         noise=0.1,
         centres=_RING,
+        shape=lambda labels, _: _RING[labels],
     ),
     "grid": Toy(
         "Gaussians on a grid of 5×5",
@@ -130,10 +152,16 @@ TOYS = {
         noise=0.05,
         n=5000,
         centres=_GRID,
+        shape=lambda labels, _: _GRID[labels],
     ),
-    "swiss-roll": Toy("a spiral", _swiss_roll, noise=0.05),
+    "swiss-roll": Toy("a spiral", _with_noise(_spiral), noise=0.05, shape=_spiral),
     "xor": Toy(
-        "the corners of the unit square, opposite ones alike", _xor, ("same", "different"), noise=0.1, n=1000
+        "the corners of the unit square, opposite ones alike",
+        _xor,
+        ("same", "different"),
+        noise=0.1,
+        n=1000,
+        shape=lambda labels, along: _corners(labels, (along >= 0.5).astype(int)),
     ),
 }
 
@@ -159,4 +187,4 @@ def modes_of(source: Mapping[str, Any]) -> Modes | None:
     return Modes(toy.centres, float(source["noise"]))
 
 
-__all__ = ["TOYS", "Labels", "Modes", "Points", "Random", "Toy", "alternating", "modes_of"]
+__all__ = ["TOYS", "Labels", "Modes", "Points", "Random", "Shares", "Toy", "alternating", "modes_of"]

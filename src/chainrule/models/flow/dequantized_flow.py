@@ -23,7 +23,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.information.compression.codes import Code
 from chainrule.information.compression.sources import HasCode
-from chainrule.models.flow import pictures
+from chainrule.models.flow import pictures, published
 from chainrule.models.flow.flow_model import FlowModel, started
 from chainrule.models.flow.settings import FlowConfig
 from chainrule.models.protocol import (
@@ -140,7 +140,8 @@ class DequantizedFlow(
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Those of the flow, at examples with learned noise."""
-        return pictures.all_of(self.flow, data, key, eqx.filter_jit(lambda x, k: self.noise(x, k).value))
+        shown = pictures.all_of(self.flow, data, key, eqx.filter_jit(lambda x, k: self.noise(x, k).value))
+        return [*shown, *published.pictures(data, key, self.elbo)]
 
 
 def continuous(schema: Schema) -> Schema:

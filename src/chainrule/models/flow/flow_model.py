@@ -23,7 +23,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.information.compression.bits_back import LatentCode
 from chainrule.information.compression.sources import HasCode
-from chainrule.models.flow import grids, pictures
+from chainrule.models.flow import grids, pictures, published
 from chainrule.models.flow.coding import flow_code
 from chainrule.models.flow.drawing import FlowOptions, inpainted, passes_in_words
 from chainrule.models.flow.settings import FlowConfig
@@ -310,8 +310,9 @@ class FlowModel(
         return audit(self.bijection, self.base, x, key, self._given(condition, len(x)))
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
-        """Codes, what layers do to volumes, and the audit; in the plane also densities and what becomes of a grid."""
-        return pictures.all_of(self, data, key)
+        """Codes, what layers do, and the audit; in the plane also densities and grids; of images published figures."""
+        beside = published.pictures(data, key, lambda x, k: self.log_prob(self.filled(x, k)))
+        return [*pictures.all_of(self, data, key), *beside]
 
 
 @eqx.filter_jit

@@ -13,7 +13,7 @@ from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Picture
 from chainrule.core.types import Array, Key
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
-from chainrule.models.flow import plane
+from chainrule.models.flow import jacobian_pictures, plane, solver_pictures
 from chainrule.networks.flows.audit import volumes_by_layer
 from chainrule.networks.flows.audit_pictures import audit_table
 
@@ -44,8 +44,10 @@ def all_of(
         found += [_temperatures(model, for_plane), _interpolation(model, x)]
     found += [_quantiles(codes), _radius(codes)]
     found += [_correlations(codes)] if codes.shape[1] > 1 else []
+    found += solver_pictures.pictures(model.bijection, model.no_condition(len(x)), for_plane)
+    found += [_volumes(model, x), *jacobian_pictures.pictures(model, x)]
     given = some.y if model.conditional else None
-    return [*found, _volumes(model, x), audit_table(model.audit(x, for_audit, given))]
+    return [*found, audit_table(model.audit(x, for_audit, given))]
 
 
 def _quantiles(codes: np.ndarray) -> Lines:

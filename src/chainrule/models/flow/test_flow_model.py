@@ -16,6 +16,8 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleWarning, DivergedError
 from chainrule.core.pictures import Scatter
 from chainrule.data import Batch, Schema
+from chainrule.data.generated.known_entropy import entropy_of
+from chainrule.explain.probes.audit import audited
 from chainrule.models.flow import fit_density, pictures, plane, reverse_divergence
 from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.settings import FlowConfig, base_distribution
@@ -27,6 +29,8 @@ from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.elementwise import ScaleShift, Sigmoid
 from chainrule.networks.flows.linear import Triangular
 from chainrule.networks.flows.normalization import ActNorm, FlowBatchNorm
+from chainrule.report.densities import with_entropy
+from chainrule.report.gallery import learning_curves
 from chainrule.train.scores import exact_likelihood
 from chainrule.train.scoring import Evaluation
 
@@ -108,6 +112,15 @@ def test_the_report_audits_a_conditional_flow_under_the_conditions_of_its_exampl
     x = jnp.asarray(held.x)
     assert shown == audit_table(model.audit(x, key, held.y))
     assert shown != audit_table(model.audit(x, key))
+
+
+def test_in_double_precision_an_audit_tells_rounding_from_a_map_that_is_wrong() -> None:
+    model = FlowModel(ScaleShift((3,), 3.3), StandardNormal((3,)), None, FlowConfig(), TABLE)
+    x = 1e3 * jnp.asarray(ROWS)
+    single, double = (audited(model, x, KEY, None, double=double) for double in (False, True))
+    assert (single.tolerance, double.tolerance) == (1e-4, 1e-9)
+    assert 1e-9 < single.whole.inverse_error < 1e-4
+    assert double.failures == []
 
 
 def test_linear_conditioners_reach_the_likelihood_of_the_best_gaussian() -> None:
@@ -256,7 +269,14 @@ def test_a_run_with_batch_norms_reports_numbers_by_the_moments_of_the_whole_trai
     x = jnp.asarray(data.test.batch(np.arange(len(data.test))).x)
     expected = data.nats(eqx.filter_jit(run.model.with_moments_of(data.train).log_prob)(x)).mean()
     judged = Evaluation(run.model, data, data.test, len(data.test), KEY)
-    assert exact_likelihood.score.measure(judged)["nll"].value == pytest.approx(expected, rel=1e-5)
+    scores, entropy = exact_likelihood.score.measure(judged), entropy_of(data.source)
+    assert scores["nll"].value == pytest.approx(expected, rel=1e-5)
+    assert scores["kl_from_data"].value == pytest.approx(expected - entropy, rel=1e-5)
+    (curve,) = (one for one in learning_curves(run) if one.name == "curve-loss")
+    beside = with_entropy(curve, run)
+    assert beside.y_label == "nats per example"
+    assert list(beside.series) == ["training", "validation", f"entropy {entropy:.3f}"]
+    assert set(beside.series[f"entropy {entropy:.3f}"][1].tolist()) == {entropy}
     kept = jax.tree.map(jnp.asarray, data.val.batch(np.arange(len(data.val))))
     evaluated = run.metrics["loss"][run.metrics["step"] == run.step][-1]
     assert evaluated == pytest.approx(float(eqx.filter_jit(run.model.loss)(kept, KEY)[0]), rel=1e-4)

@@ -72,8 +72,8 @@ def test_a_flow_of_such_a_table_is_told_so_and_fills_the_gaps_with_noise() -> No
     assert np.abs(drawn[:, 2] - np.round(drawn[:, 2], 1)).max() > 1e-3
     judged = Evaluation(model, data, data.test, len(data.test), KEY, k=8)
     found = exact_likelihood.score.measure(judged)
-    assert found["nll_bound"].unit == "nats, dequantised"
-    assert found["nll_weighted_bound"].kind == "bound, k=8 draws of noise"
+    assert found["nll_bound"].kind == "bound, uniform dequantisation"
+    assert found["nll_weighted_bound"].kind == "bound, uniform dequantisation, k=8 draws of noise"
     assert found["nll_weighted_bound"].value == pytest.approx(found["nll_bound"].value, abs=0.2)
 
 

@@ -19,7 +19,7 @@ from chainrule.networks.flows.autoregressive import Autoregressive
 from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets, Mapped
 from chainrule.networks.flows.base_distributions import BaseDistribution
 from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection
-from chainrule.networks.flows.findings import Audit, LayerAudit
+from chainrule.networks.flows.findings import DOUBLE, SINGLE, Audit, LayerAudit
 from chainrule.networks.flows.mass import total_mass
 from chainrule.networks.flows.multiscale import MultiScale
 from chainrule.networks.flows.stacked import StackedLayers
@@ -29,8 +29,6 @@ LARGEST_JACOBIAN = 64
 _JACOBIANS = 16
 """Examples whose Jacobian is computed."""
 _RADIUS = 3.0
-_SINGLE, _DOUBLE = 1e-4, 1e-9
-"""How far off, as a share of values above one, computations in either precision may be."""
 
 
 def audit(
@@ -50,7 +48,7 @@ def audit(
     ([], 1.0, 'grid')
     """
     x, condition = x[:examples], None if condition is None else condition[:examples]
-    tolerance = _DOUBLE if x.dtype == jnp.float64 else _SINGLE
+    tolerance = DOUBLE if x.dtype == jnp.float64 else SINGLE
     found, at = [], x
     every = layers_of(bijection)
     for number, layer in reversed(list(enumerate(every, 1))):
@@ -63,7 +61,55 @@ def audit(
     whole = _summed("whole flow", _examined(bijection, x, condition)[0])
     far = _summed("codes at distance 3", _examined(bijection, outside, condition)[0])
     mass = total_mass(bijection, base, x, key_mass, condition)
-    return Audit(tuple(reversed(found)), whole, far, mass, tolerance)
+    off: tuple[LayerAudit, ...] = ()
+    if far.failures(tolerance):
+        right = [not part.failures(tolerance) for part in reversed(found)]
+        off = _far_layers(every, right, _RADIUS * noise / lengths, condition, tolerance)
+    return Audit(tuple(reversed(found)), whole, far, mass, tolerance, off)
+
+
+def _far_layers(
+    every: Sequence[Bijection], right: Sequence[bool], z: Events, condition: Conditions, tolerance: float
+) -> tuple[LayerAudit, ...]:
+    """The layers of several that are right at the examples and off at values which come from codes far out."""
+    found = []
+    for number, (layer, was_right) in enumerate(zip(every, right, strict=True), 1):
+        z = forwarded(layer, z, condition)
+        if was_right and len(every) > 1:
+            name = f"layer {number}, {layer_name(layer)}, of codes at distance 3"
+            found.append(_summed(name, _examined(layer, z, condition)[0]))
+    return tuple(one for one in found if one.failures(tolerance))
+
+
+def forwarded(
+    layer: Bijection, x: Events, condition: Conditions = None, *, backwards: bool = False
+) -> Events:
+    """Where a layer takes codes, or `backwards` data.
+
+    >>> from chainrule.networks.flows.elementwise import Sigmoid
+    >>> forwarded(Sigmoid((1,)), jnp.zeros((1, 1))).tolist()
+    [[0.5]]
+    """
+    return (_inverse if backwards else _forward)(layer, x, condition)[0]
+
+
+@eqx.filter_jit
+def jacobians(layer: Bijection, x: Events, condition: Conditions = None) -> Float[Array, "batch size size"]:
+    """`dz/dx` of a layer at each example, entries in their order.
+
+    >>> from chainrule.networks.flows.elementwise import ScaleShift
+    >>> jacobians(ScaleShift((1,), 0.0), jnp.zeros((1, 1))).tolist()
+    [[[1.0]]]
+    """
+
+    def flat(row: Array, given: Array | None) -> Array:
+        row_condition = None if given is None else given[None]
+        return layer.inverse(row.reshape(1, *layer.shape), row_condition).value.reshape(-1)
+
+    rows = x.reshape(len(x), -1)
+    if condition is None:
+        return jax.vmap(jax.jacfwd(lambda row: flat(row, None)))(rows)
+    return jax.vmap(jax.jacfwd(flat))(rows, condition)
 
 
 def layers_of(bijection: Bijection) -> tuple[Bijection, ...]:
@@ -132,15 +178,13 @@ def _jacobian_numbers(
     layer: Bijection, x: Events, volume: LogDets, condition: Conditions
 ) -> Float[Array, " 4"]:
     """Error of the volume, largest logarithm of a scale, worst condition, largest entry above the diagonal."""
-    jacobians = _jacobians(layer, x, condition)
+    slopes = jacobians(layer, x, condition)
     inner = unwrapped(layer)
     above = jnp.full((), jnp.nan, x.dtype)
     if isinstance(inner, Autoregressive):
-        above = jnp.abs(
-            jnp.triu(inner.ordered(inner.ordered(jacobians).swapaxes(1, 2)).swapaxes(1, 2), 1)
-        ).max()
-    singular = jnp.linalg.svd(jacobians, compute_uv=False)
-    error = _share(volume, jnp.linalg.slogdet(jacobians)[1]).max()
+        above = jnp.abs(jnp.triu(inner.ordered(inner.ordered(slopes).swapaxes(1, 2)).swapaxes(1, 2), 1)).max()
+    singular = jnp.linalg.svd(slopes, compute_uv=False)
+    error = _share(volume, jnp.linalg.slogdet(slopes)[1]).max()
     error = jnp.where(jnp.isnan(error), jnp.inf, error)  # it was computed, and is wrong
     worst = (singular[:, 0] / singular[:, -1]).max()
     return jnp.stack([error, jnp.abs(jnp.log(singular)).max(), worst, above])
@@ -157,19 +201,6 @@ def _compared(
 
 def _share(one: Array, other: Array) -> Array:
     return jnp.abs(one - other) / jnp.maximum(jnp.abs(one), 1)
-
-
-def _jacobians(layer: Bijection, x: Events, condition: Conditions) -> Float[Array, "batch size size"]:
-    """`dz/dx` of each example, by forward mode."""
-
-    def flat(row: Array, given: Array | None) -> Array:
-        row_condition = None if given is None else given[None]
-        return layer.inverse(row.reshape(1, *layer.shape), row_condition).value.reshape(-1)
-
-    rows = x.reshape(len(x), -1)
-    if condition is None:
-        return jax.vmap(jax.jacfwd(lambda row: flat(row, None)))(rows)
-    return jax.vmap(jax.jacfwd(flat))(rows, condition)
 
 
 def _summed(name: str, numbers: _Numbers) -> LayerAudit:
@@ -211,4 +242,13 @@ def _volumes_by_scale(flow: MultiScale, x: Events, condition: Conditions) -> dic
     return {**found, "priors of the codes": whole - sum(found.values())}
 
 
-__all__ = ["LARGEST_JACOBIAN", "audit", "layer_name", "layers_of", "unwrapped", "volumes_by_layer"]
+__all__ = [
+    "LARGEST_JACOBIAN",
+    "audit",
+    "forwarded",
+    "jacobians",
+    "layer_name",
+    "layers_of",
+    "unwrapped",
+    "volumes_by_layer",
+]

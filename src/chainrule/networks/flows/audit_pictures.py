@@ -8,14 +8,13 @@ _ERRORS = ("|x - T(T⁻¹x)|", "|z - T⁻¹(Tz)|", "volumes", "Jacobian", "mask"
 
 def audit_table(found: Audit) -> Table:
     """What was found, and what to do where something is off."""
-    parts = (*found.layers, found.whole, found.far)
     verdict = "; ".join(found.failures) if found.failures else "Nothing is off by more than the tolerance"
     remedy = f" {found.remedy[0].upper()}{found.remedy[1:]}." if found.failures else ""
     return Table(
         "audit",
         "Audit: inverse and volumes",
         ["", *_ERRORS, "log-scale", "condition", "not finite"],
-        [_row(part) for part in parts],
+        [_row(part) for part in found.parts],
         caption=f"Largest errors at held-out examples, as a share of values above one; tolerance {found.tolerance:g}. "
         "Volumes: those of both directions together; mask: how much entries of an autoregressive layer depend on later "
         "ones. "

@@ -153,7 +153,12 @@ class Continuous(Bijection):
         return Mapped(value.reshape(x.shape), log_det)
 
     def solved(
-        self, x: Events, condition: Conditions = None, *, start: float = 1.0, end: float = 0.0
+        self,
+        x: Events,
+        condition: Conditions = None,
+        *,
+        start: float | Scalar = 1.0,
+        end: float | Scalar = 0.0,
     ) -> SolvedFlow:
         """By adaptive steps with the exact trace, and what it took; derivatives are those of the steps."""
 
@@ -232,7 +237,12 @@ def _equal_steps(
 
 
 def _adaptive_steps(
-    slope: Slope, state: Tree, start: float, end: float, tolerance: float, differentiable: bool
+    slope: Slope,
+    state: Tree,
+    start: float | Scalar,
+    end: float | Scalar,
+    tolerance: float,
+    differentiable: bool,
 ) -> ODESolution:
     dtype = jax.tree.leaves(state)[0].dtype
     solution = dormand_prince(

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+SINGLE, DOUBLE = 1e-4, 1e-9
+"""How far off, as a share of values above one, computations in either precision may be."""
 _FEWEST = 100.0
 """With fewer effective draws than this an estimate says nothing."""
 _SLACK = 0.01
@@ -87,12 +89,18 @@ class Audit(NamedTuple):
     mass: Mass
     """Total probability."""
     tolerance: float
+    far_layers: tuple[LayerAudit, ...] = ()
+    """Where something is off so far out, the layers in which it is."""
+
+    @property
+    def parts(self) -> tuple[LayerAudit, ...]:
+        """Every layer, the whole flow, and what was found far out."""
+        return (*self.layers, self.whole, self.far, *self.far_layers)
 
     @property
     def failures(self) -> list[str]:
         """Every failure, with the layer it was found in; empty where all is well."""
-        parts = (*self.layers, self.whole, self.far)
-        found = [f"{part.name}: {words}" for part in parts for words in part.failures(self.tolerance)]
+        found = [f"{part.name}: {words}" for part in self.parts for words in part.failures(self.tolerance)]
         return found + ([f"whole flow: {self.mass.words}"] if self.mass.is_off else [])
 
     @property
@@ -100,10 +108,10 @@ class Audit(NamedTuple):
         """What to do where something failed."""
         if not self.failures:
             return ""
-        return (
-            "bound the scales of layers more tightly, use fewer layers, or compute in double precision "
-            "(JAX_ENABLE_X64=1)"
+        rounding = (
+            "" if self.tolerance < SINGLE else "; in double precision it is seen whether it is rounding"
         )
+        return f"bound the scales of layers more tightly or use fewer layers{rounding}"
 
 
-__all__ = ["Audit", "LayerAudit", "Mass"]
+__all__ = ["DOUBLE", "SINGLE", "Audit", "LayerAudit", "Mass"]

@@ -1,6 +1,5 @@
 """Exact likelihood: nats per example of the original data and, where these have levels, bits per dimension."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from chainrule.core.types import Array, Key
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
+from chainrule.data.generated.known_entropy import entropy_of
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import HasConditionalDensity, HasDensity, HasLogProb, Model
 from chainrule.networks import units
@@ -65,9 +65,9 @@ def _unconditional(evaluation: Evaluation) -> dict[str, Metric]:
 
     found = over("likelihood", log_prob, model, evaluation.split, evaluation.key)
     if not needs_noise(model, data.schema):
-        return likelihood(found, data)
+        return likelihood(found, data) | _above_the_entropy(found, data)
     # The mean over the noise of a logarithm is no more than the logarithm of the mean, the probability of the level.
-    bounds = _dequantised(found, data, "bound", "bound")
+    bounds = _dequantised(found, data, "bound")
     draws = evaluation.k or 1
     if draws == 1:
         return bounds
@@ -76,7 +76,17 @@ def _unconditional(evaluation: Evaluation) -> dict[str, Metric]:
         return dequantized_bound(model.log_prob, data.schema, batch.x, key, draws, model.gaps)
 
     tighter = over("likelihood by more noise", weighted, model, evaluation.split, evaluation.key)
-    return bounds | _dequantised(tighter, data, "weighted_bound", f"bound, k={draws:,} draws of noise")
+    return bounds | _dequantised(tighter, data, "weighted_bound", f", k={draws:,} draws of noise")
+
+
+def _above_the_entropy(log_prob: np.ndarray, data: Data) -> dict[str, Metric]:
+    """KL(data, model), of data whose distribution is known: below zero by more than its error, a density is wrong."""
+    entropy = entropy_of(data.source)
+    if entropy is None:
+        return {}
+    return {
+        "kl_from_data": mean(data.nats(log_prob) - entropy, "nats above the entropy of the data", "exact")
+    }
 
 
 def _given(evaluation: Evaluation) -> dict[str, Metric]:
@@ -91,13 +101,13 @@ def _given(evaluation: Evaluation) -> dict[str, Metric]:
 
     found = over("likelihood given targets", log_prob, model, split, evaluation.key)
     if needs_noise(model, data.schema):
-        return _dequantised(found, data, "given_condition", "bound")
+        return _dequantised(found, data, "given_condition")
     return {f"{name}_given_condition": one for name, one in likelihood(found, data).items()}
 
 
-def _dequantised(log_prob: np.ndarray, data: Data, name: str, kind: str) -> dict[str, Metric]:
-    found = likelihood(log_prob, data, kind)
-    return {f"{what}_{name}": replace(one, unit=f"{one.unit}, dequantised") for what, one in found.items()}
+def _dequantised(log_prob: np.ndarray, data: Data, name: str, more: str = "") -> dict[str, Metric]:
+    found = likelihood(log_prob, data, f"bound, uniform dequantisation{more}")
+    return {f"{what}_{name}": one for what, one in found.items()}
 
 
 score = Score("The likelihood of the examples.", _applies, _measure, order=20)

@@ -52,8 +52,8 @@ def test_levels_are_scored_with_noise_between_them_as_they_were_learned(tmp_path
     run = cr.fit(cr.models.build("ppca", data, latent=20), data, run=tmp_path / "levels")
     scores = run.score("test")
     assert "bits_per_dim" not in scores
-    assert scores["bits_per_dim_bound"].unit == "bits/dim, dequantised"
-    assert scores["bits_per_dim_bound"].kind == "bound"
+    assert scores["bits_per_dim_bound"].unit == "bits/dim"
+    assert scores["bits_per_dim_bound"].kind == "bound, uniform dequantisation"
     # Noise of variance 1/12 of a squared level is part of the model: the loss it was trained to is that of noisy data.
     x = np.asarray(data.train.x, np.float64).reshape(len(data.train), -1)
     noisy = x + np.random.default_rng(0).uniform(-0.5, 0.5, x.shape) / 16

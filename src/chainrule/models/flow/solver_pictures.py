@@ -1,0 +1,67 @@
+"""Pictures of a flow that is a differential equation: its ways in the plane, and where the solver takes short steps."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.pictures import Bars, Picture, Scatter
+from chainrule.core.types import Array, Key
+from chainrule.networks.flows.audit import layers_of
+from chainrule.networks.flows.base import Bijection, Conditions
+from chainrule.networks.flows.continuous import Continuous
+
+_EXAMPLES = 128
+_MOMENTS = 16
+_WAYS = 40
+
+
+def pictures(bijection: Bijection, given: Conditions, key: Key) -> Sequence[Picture]:
+    """Of the first layer that solves an equation; none of a flow without one."""
+    layer = next((one for one in layers_of(bijection) if isinstance(one, Continuous)), None)
+    if layer is None:
+        return []
+    z = jax.random.normal(key, (_EXAMPLES, *layer.shape))
+    path, evaluations = [np.asarray(z)], []
+    for moment in range(_MOMENTS):
+        start, end = jnp.array([moment, moment + 1]) / _MOMENTS
+        z, taken = _carried(layer, z, None if given is None else given[:_EXAMPLES], start, end)
+        path.append(np.asarray(z))
+        evaluations.append(int(taken))
+    times = [f"{(moment + 1) / _MOMENTS:.2g}" for moment in range(_MOMENTS)]
+    steps = Bars(
+        "solver-evaluations",
+        "Where the equation is hard to solve",
+        "time, from noise to data",
+        "evaluations of the velocity",
+        times,
+        {"evaluations": np.array(evaluations, float)},
+        caption=f"For {_EXAMPLES} draws together, at a tolerance of {layer.tolerance:g}, each share of the way solved "
+        "by itself: more where the velocity changes fast.",
+    )
+    return [*([_ways(np.stack(path))] if layer.shape == (2,) else []), steps]
+
+
+@eqx.filter_jit
+def _carried(layer: Continuous, z: Array, given: Conditions, start: Array, end: Array) -> tuple[Array, Array]:
+    found = layer.solved(z, given, start=start, end=end)
+    return found.mapped.value, found.evaluations
+
+
+def _ways(path: np.ndarray) -> Scatter:
+    ends = path[1:, :_WAYS] - path[:-1, :_WAYS]
+    return Scatter(
+        "trajectories",
+        "Ways from noise to data",
+        "z1",
+        "z2",
+        {"noise": path[0], "arrived": path[-1]},
+        arrows=(path[:-1, :_WAYS].reshape(-1, 2), ends.reshape(-1, 2)),
+        caption=f"Solutions of the equation that begin at noise, {_WAYS} of them with an arrow for each sixteenth of "
+        "the time. They may come close and never cross at the same time.",
+    )
+
+
+__all__ = ["pictures"]
