@@ -19,6 +19,7 @@ from chainrule.models.diffusion.latent_diffusion import BoundedLatentDiffusion, 
 from chainrule.models.diffusion.latent_diffusion.first_stage import check_first_stage
 from chainrule.models.protocol import CanDecode, CanEncode, HasCodebook, Model
 from chainrule.networks.unet import UNet
+from chainrule.nn.spectral import STFT, mel_spectrogram, power
 
 KEY = jax.random.key(0)
 SMALL = {"width": 8, "depth": 1}
@@ -318,3 +319,23 @@ def test_maps_of_another_shape_are_refused_with_both_shapes(
         ArgumentError, match=r"code_shape=\(4, 4, 2\): the codes .* have the shape \(8, 8, 2\)"
     ):
         models.begin("latent-diffusion", of_maps, digits, body={"channels": (4,), "latent": 128}, **SMALL)
+
+
+@pytest.mark.slow
+def test_spectrograms_are_images_of_unequal_sides() -> None:
+    """Logarithms of mel bands between 0 and 1: 12 frames of 20 bands, whose codes are a map of 10 x 6 cells."""
+    pitch = np.random.default_rng(0).uniform(300, 900, (40, 1))
+    waves = np.sin(2 * np.pi * pitch * np.arange(1664) / 4000).astype(np.float32)
+    found = power(STFT(256, hop=128, centred=False)(jnp.asarray(waves)))
+    bands = np.log(np.asarray(mel_spectrogram(found, 20, 4000.0)) + 1e-3)
+    low, high = bands.min(), bands.max()
+    data = cr.data.from_arrays(((bands - low) / (high - low))[..., None], kind="image")
+    assert data.schema.shape == (20, 12, 1)
+    stage = moved(models.build("vae", data, latent=120, body="grid", channels=(4, 4)), 0.05)
+    model = models.begin("latent-diffusion", stage, data, **SMALL)
+    assert isinstance(model, BoundedLatentDiffusion)
+    assert model.code_map == (10, 6, 2)
+    drawn = np.asarray(model.sample(KEY, 2, steps=2))
+    assert drawn.shape == (2, *data.schema.shape)
+    x = jnp.asarray(data.val.x[:2])
+    assert np.isfinite(eqx.filter_jit(lambda model: model.elbo(x, KEY))(model)).all()
