@@ -153,6 +153,17 @@ def title_width(title: str) -> int:
     return math.ceil(ImageFont.truetype(_FONT, TITLE_SIZE).getlength(plain(title))) + 2 * _MARGIN
 
 
+def _fitting(title: str, width: int) -> str:
+    """As much of a title as a sheet of this width has room for.
+
+    >>> _fitting("Samples of moons-diffusion-001: sampler=ddim", 200)
+    'Samples of moons-diff…'
+    """
+    whole = plain(title)
+    kept = next((n for n in range(len(whole), 1, -1) if title_width(plain(whole, n)) <= width), 1)
+    return plain(whole, kept)
+
+
 def sheet_png(picture: Images, title: bool, zoom: int = 2, least: int = 0) -> Image.Image:
     """The sheet as pixels, at `zoom` times the size of the drawing, which is `least` wide at least."""
     pixels = check(picture)
@@ -162,7 +173,8 @@ def sheet_png(picture: Images, title: bool, zoom: int = 2, least: int = 0) -> Im
     sheet = Image.new("RGB", (zoom * max(layout.size[0], least), zoom * height), LIGHT["paper"])
     pen = ImageDraw.Draw(sheet)
     if title:
-        heading, font = plain(picture.title), ImageFont.truetype(_FONT, zoom * TITLE_SIZE)
+        font = ImageFont.truetype(_FONT, zoom * TITLE_SIZE)
+        heading = _fitting(picture.title, max(layout.size[0], least))
         pen.text((zoom * _MARGIN, 9 * zoom), heading, fill=LIGHT["ink"], font=font)
     font = ImageFont.truetype(_FONT, zoom * SMALL_SIZE)
     for index, image in enumerate(pixels):

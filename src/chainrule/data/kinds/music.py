@@ -166,9 +166,16 @@ def _of_pieces(contents: Contents, pieces: np.ndarray, stride: int) -> np.ndarra
 
 def _excerpts(contents: Contents, pieces: np.ndarray, stride: int) -> Excerpts:
     starts = [_starts(contents, int(piece), stride) for piece in pieces]
+    lengths = _lengths(contents)
+    before = np.cumsum(lengths) - lengths
+    places = [
+        (own - before[piece] + contents.window / 2) / lengths[piece]
+        for piece, own in zip(pieces, starts, strict=True)
+    ]
     arrays = {
         "tokens": contents.x,
         "starts": np.concatenate([np.zeros(0, np.int64), *starts]).astype(np.int32),
+        "places": np.concatenate([np.zeros(0), *places]).astype(np.float32),
     }
     if contents.y is not None:
         arrays["y"] = contents.y[_of_pieces(contents, pieces, stride)]

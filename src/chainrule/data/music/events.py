@@ -126,4 +126,15 @@ def seconds(events: Int[np.ndarray, " events"]) -> float:
     return float(STEP * (shifts - _SHIFT + 1).sum())
 
 
-__all__ = ["COUNT", "STEP", "decode", "encode", "names", "pitch_name", "seconds"]
+__all__ = [
+    "COUNT",
+    "LOUDNESSES",
+    "PITCHES",
+    "SHIFTS",
+    "STEP",
+    "decode",
+    "encode",
+    "names",
+    "pitch_name",
+    "seconds",
+]

@@ -112,10 +112,10 @@ class Entry:
     name drops the segments. Rows apply in order. Give as many segments as tell the former name from every present one.
     """
     became: Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Any]] | None] | None = None
-    """From settings of an earlier version to the name and settings of another model that is today what they meant.
+    """From settings of an earlier version to the name and settings of the model that is today what they meant.
 
-    A run folder that holds them is read as one of that model, whose `former_arrays` apply. It is not gone on with, for
-    the losses of the two need not be comparable: another run may begin with it.
+    A run folder that holds them is read as one of that model, whose `former_arrays` apply. One of another model is not
+    gone on with, for the losses of the two need not be comparable: another run may begin with it.
     """
     surrogate_gradient: str = ""
     """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""

@@ -1,13 +1,13 @@
 """Music event by event: recurrent layers or a transformer give the probability of what comes next."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, final
+from typing import Any, Literal, NamedTuple, Self, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
@@ -15,7 +15,10 @@ from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
+from chainrule.data.inputs import pieces
 from chainrule.data.schema import Schema
+from chainrule.models.audio.music import controls
+from chainrule.models.audio.music.controls import ControlName
 from chainrule.models.audio.music.network import (
     AttentiveReader,
     EventReader,
@@ -23,7 +26,17 @@ from chainrule.models.audio.music.network import (
     RecurrentReader,
     one_hot,
 )
-from chainrule.models.protocol import CanCompose, Config, HasPictures, HasScores, Metrics, Scored
+from chainrule.models.audio.music.options import MusicOptions
+from chainrule.models.protocol import (
+    CanCompose,
+    Config,
+    HasPictures,
+    HasScores,
+    Metrics,
+    OptionGroup,
+    Scored,
+    read_options,
+)
 from chainrule.models.protocol.decoding.beam import GumbelTopK, search
 from chainrule.models.protocol.decoding.rules import rules
 from chainrule.models.protocol.decoding.sampling import write
@@ -35,6 +48,14 @@ _BLANK = -1
 """What is read before the first event."""
 _NOBODY = -1
 """The class of music of which no class is said."""
+
+
+class _Said(NamedTuple):
+    """What is said of each piece that is drawn."""
+
+    classes: Int[Array, " pieces"] | None
+    levels: Int[Array, "pieces controls"] | None
+    """Of each control."""
 
 
 @final
@@ -54,11 +75,27 @@ class MusicConfig(Config):
         le=1,
         description="share of examples whose class is hidden in training, to draw without one",
     )
+    controls: tuple[ControlName, ...] = Field(
+        controls.NAMES,
+        description="what is told of each example beside its class, measured in it; empty: nothing",
+    )
+    control_dropout: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="share of examples of which training says no control; of the others each every second time",
+    )
+
+    @model_validator(mode="after")
+    def _once_each(self) -> Self:
+        if len(set(self.controls)) < len(self.controls):
+            raise ValueError(f"controls={','.join(self.controls)}: name each control once")
+        return self
 
 
 @final
 class MusicModel(CanCompose, HasScores, HasPictures):
-    """`p(x) = Π_t p(x_t | x_<t, class)`; the class, where there is one, goes with every event."""
+    """`p(x) = Π_t p(x_t | x_<t, class, controls)`; what is said of the music goes with every event."""
 
     reader: EventReader
     head: Linear
@@ -67,11 +104,11 @@ class MusicModel(CanCompose, HasScores, HasPictures):
     inference: bool
 
     def __init__(self, config: MusicConfig, schema: Schema, key: Key) -> None:
-        events, classes = len(schema.tokens), len(schema.classes)
+        events, beside = len(schema.tokens), len(schema.classes) + controls.size(config.controls)
         for_reader, for_head = jax.random.split(key)
         if config.body == "lstm":
             self.reader = RecurrentReader(
-                events + classes, config.width, config.depth, config.dropout, for_reader
+                events + beside, config.width, config.depth, config.dropout, for_reader
             )
         else:
             if config.width % config.heads:
@@ -80,7 +117,7 @@ class MusicModel(CanCompose, HasScores, HasPictures):
                     remedy=f"use width={config.heads * max(1, config.width // config.heads)}",
                 )
             sizes = config.width, config.depth, config.heads
-            self.reader = AttentiveReader(events + classes, *sizes, config.dropout, for_reader)
+            self.reader = AttentiveReader(events + beside, *sizes, config.dropout, for_reader)
         self.head = Linear(config.width, events, initializer="xavier", key=for_head)
         self.config = config
         self.schema = schema
@@ -96,99 +133,124 @@ class MusicModel(CanCompose, HasScores, HasPictures):
         return "nats per event"
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
-        """Mean nats per event; in training some examples do not say what class they are of."""
+        """Mean nats per event; in training some examples do not say their class, and most not all their controls.
+
+        Controls are measured in the example itself: where a model is judged, none is said.
+        """
+        if self.inference:
+            return self.event_nats(batch.x, batch.y).mean(), {}
+        for_classes, for_controls, for_layers = jax.random.split(key, 3)
         classes = batch.y
-        for_classes, for_layers = jax.random.split(key)
-        if classes is not None and not self.inference:
-            hidden = jax.random.bernoulli(for_classes, self.config.condition_dropout, classes.shape)
-            classes = jnp.where(hidden, _NOBODY, classes)
-        return self._nats(batch.x, classes, None if self.inference else for_layers).mean(), {}
+        if classes is not None:
+            unsaid = jax.random.bernoulli(for_classes, self.config.condition_dropout, classes.shape)
+            classes = jnp.where(unsaid, _NOBODY, classes)
+        levels = controls.measured(self.config.controls, batch)
+        levels = controls.hidden(for_controls, levels, self.config.control_dropout)
+        return self._nats(batch.x, self._beside(classes, levels, len(batch.x)), for_layers).mean(), {}
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
-        """Nats of an event, with and without the class."""
+        """Nats of an event: with the class and without, and with all controls said too."""
         del key
         found = {"nats_per_event": Scored(self.event_nats(batch.x, batch.y).mean(axis=1), "nats/event")}
         if batch.y is not None:
             found["nats_per_event_unconditional"] = Scored(
                 self.event_nats(batch.x).mean(axis=1), "nats/event"
             )
+        if self.config.controls:
+            levels = controls.measured(self.config.controls, batch)
+            told = self._nats(batch.x, self._beside(batch.y, levels, len(batch.x)), None)
+            found["nats_per_event_controls_told"] = Scored(told.mean(axis=1), "nats/event")
         return found
 
     def event_nats(
         self, x: Int[Array, "batch events"], condition: Int[Array, " batch"] | None = None
     ) -> Float[Array, "batch events"]:
-        """All events at once; the first is read after nothing."""
-        return self._nats(x, condition, None)
+        """All events at once; the first is read after nothing, and no control is said."""
+        return self._nats(x, self._beside(condition, None, len(x)), None)
 
-    def _nats(self, x: Array, classes: Array | None, key: Key | None) -> Float[Array, "batch events"]:
+    def _nats(
+        self, x: Int[Array, "batch events"], beside: Float[Array, "batch numbers"], key: Key | None
+    ) -> Float[Array, "batch events"]:
         before = jnp.concatenate([jnp.full_like(x[:, :1], _BLANK), x[:, :-1]], axis=1)
-        features = self.reader(self._inputs(before, self._control(classes, len(x))), key)
-        return losses.cross_entropy(self.head(features), x)
+        return losses.cross_entropy(self.head(self.reader(self._inputs(before, beside), key)), x)
 
-    def start(self, batch: int, room: int, condition: Array | None = None) -> MusicState:
+    def start(
+        self,
+        batch: int,
+        room: int,
+        condition: Int[Array, " batch"] | None = None,
+        levels: Int[Array, "batch controls"] | None = None,
+    ) -> MusicState:
         """Nothing read yet."""
-        control = self._control(condition, batch)
-        return MusicState(jnp.zeros((), jnp.int32), self.reader.start(batch, room), control)
+        beside = self._beside(condition, levels, batch)
+        return MusicState(jnp.zeros((), jnp.int32), self.reader.start(batch, room), beside)
 
     def advance(
         self, state: DecodingState, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         """Read on from a state of `start`; -1 is nothing, with which all music begins."""
         assert isinstance(state, MusicState)
-        features, memory = self.reader.advance(self._inputs(tokens, state.control), state.memory)
-        moved = MusicState(state.position + tokens.shape[1], memory, state.control)
+        features, memory = self.reader.advance(self._inputs(tokens, state.beside), state.memory)
+        moved = MusicState(state.position + tokens.shape[1], memory, state.beside)
         return self.head(features), moved
 
-    def sample(  # type: ignore[override]  # the options of this model, by name
-        self,
-        key: Key,
-        n: int,
-        *,
-        condition: Annotated[Any, Field(description="the class that the music is to be of")] = None,
-        length: Annotated[int | None, Field(ge=1, description="events; none: as an example has")] = None,
-        temperature: Annotated[float, Field(ge=0, description="below 1 likelier, above 1 more varied")] = 1.0,
-        top_p: Annotated[
-            float | None, Field(gt=0, le=1, description="keep the likeliest events that reach this together")
-        ] = None,
-        beams: Annotated[
-            int | None, Field(ge=1, description="stochastic beams: so many distinct pieces drawn at once")
-        ] = None,
-        branch: Annotated[
-            int | None, Field(ge=1, description="beams: events that each is tried with")
-        ] = None,
-    ) -> Int[Array, "n events"]:
-        """New music from its beginning; with beams, distinct pieces drawn without replacement."""
-        steps = self.schema.shape[0] if length is None else length
-        classes = self._classes(condition, n)
-        allowed = rules(len(self.schema.tokens), temperature=temperature, top_p=top_p)
-        if beams is None:
-            if branch is not None:
-                raise ArgumentError(f"branch={branch}: only beams branch", remedy="give beams=8 too")
-            state, logits = _begun(self, jnp.full((n, 1), _BLANK), classes, steps + 1)
-            return write(self.advance, state, logits, key, allowed, length=steps).tokens
-        if n > beams or (classes is not None and len(np.unique(np.asarray(classes))) > 1):
-            raise ArgumentError(
-                f"beams={beams}: beams give at most so many pieces, all of one class",
-                remedy=f"use beams={max(n, beams)} and a single class",
-            )
-        state, logits = _begun(
-            self, jnp.full((1, 1), _BLANK), None if classes is None else classes[:1], steps + 1
-        )
-        found = search(
-            self.advance, state, logits, key, allowed, GumbelTopK(), length=steps, beams=beams, branch=branch
-        )
-        there = jnp.isfinite(found.log_probs[0, :n, None])  # the first stands in where there were fewer
-        return jnp.where(there, found.tokens[0, :n], found.tokens[0, :1])
+    @classmethod
+    def sample_options(cls) -> Sequence[OptionGroup]:
+        """What the music is to be like, what it goes on from, and how it is drawn."""
+        return [OptionGroup("options", "Options of this model.", MusicOptions)]
+
+    def sample(self, key: Key, n: int, **options: Any) -> Int[Array, "n events"]:
+        """New music from its beginning, or after a `start`, which it then begins with.
+
+        With beams, distinct pieces are drawn without replacement. Of a start longer than the examples of training the
+        end is read.
+        """
+        chosen = read_options(self.sample_options(), options)["options"]
+        assert isinstance(chosen, MusicOptions)
+        length = self.schema.shape[0] if chosen.length is None else chosen.length
+        said = self._said(chosen, n)
+        if chosen.start is None:
+            return self._drawn(key, jnp.zeros((n, 0), jnp.int32), length, said, chosen)
+        begun = pieces.read(chosen.start)
+        room = max(self.schema.shape[0] - length, self.schema.shape[0] // 2, 1)
+        rows = jnp.broadcast_to(jnp.asarray(begun), (n, len(begun)))
+        return jnp.concatenate([rows, self._drawn(key, rows[:, -room:], length, said, chosen)], axis=1)
 
     def continued(
         self, key: Key, x: Int[Array, "batch events"], length: int, **options: Any
     ) -> Int[Array, "batch length"]:
-        """The next events after each excerpt, drawn at a `temperature`, of a class with `condition`."""
-        condition = self._classes(options.pop("condition", None), len(x))
-        allowed = rules(len(self.schema.tokens), **options)
-        read = jnp.concatenate([jnp.full((len(x), 1), _BLANK, x.dtype), x], axis=1)
-        state, logits = _begun(self, read, condition, read.shape[1] + length)
-        return write(self.advance, state, logits, key, allowed, length=length).tokens
+        """The next events after each excerpt; the options are those of `sample`, but for a `start`."""
+        chosen = read_options(self.sample_options(), {**options, "length": length})["options"]
+        assert isinstance(chosen, MusicOptions)
+        return self._drawn(key, x, length, self._said(chosen, len(x)), chosen)
+
+    def _drawn(
+        self, key: Key, x: Int[Array, "batch events"], length: int, said: _Said, chosen: MusicOptions
+    ) -> Int[Array, "batch length"]:
+        """So many events after each row."""
+        n = len(x)
+        read = jnp.concatenate([jnp.full((n, 1), _BLANK, x.dtype), x], axis=1)
+        allowed = rules(len(self.schema.tokens), temperature=chosen.temperature, top_p=chosen.top_p)
+        if chosen.beams is None:
+            if chosen.branch is not None:
+                raise ArgumentError(f"branch={chosen.branch}: only beams branch", remedy="give beams=8 too")
+            state, logits = _begun(self, read, said, read.shape[1] + length)
+            return write(self.advance, state, logits, key, allowed, length=length).tokens
+        if n > chosen.beams or (said.classes is not None and len(np.unique(np.asarray(said.classes))) > 1):
+            raise ArgumentError(
+                f"n={n} beams={chosen.beams}: beams give at most so many pieces, all of one class",
+                remedy=f"use n={min(n, chosen.beams)} and a single class",
+            )
+        first = _Said(*(None if one is None else one[:1] for one in said))
+        state, logits = _begun(self, read[:1], first, read.shape[1] + length)
+        found = search(
+            *(self.advance, state, logits, key, allowed, GumbelTopK()),
+            length=length,
+            beams=chosen.beams,
+            branch=chosen.branch,
+        )
+        there = jnp.isfinite(found.log_probs[0, :n, None])  # the first stands in where there were fewer
+        return jnp.where(there, found.tokens[0, :n], found.tokens[0, :1])
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """A held-out excerpt and how it goes on from its middle; what is hard to foresee."""
@@ -206,23 +268,34 @@ class MusicModel(CanCompose, HasScores, HasPictures):
         ]
 
     def _inputs(
-        self, x: Int[Array, "batch time"], control: Float[Array, "batch classes"]
+        self, x: Int[Array, "batch time"], beside: Float[Array, "batch numbers"]
     ) -> Float[Array, "batch time inputs"]:
         events = one_hot(x, len(self.schema.tokens), self.head.weight)
-        if not self.schema.classes:
+        if not beside.shape[1]:
             return events
-        beside = jnp.broadcast_to(control[:, None], (*x.shape, control.shape[1])).astype(events.dtype)
-        return jnp.concatenate([events, beside], axis=-1)
+        wide = jnp.broadcast_to(beside[:, None], (*x.shape, beside.shape[1])).astype(events.dtype)
+        return jnp.concatenate([events, wide], axis=-1)
 
-    def _control(self, classes: Array | None, batch: int) -> Float[Array, "batch classes"]:
-        """A one for the class; nothing where none is said."""
-        count = len(self.schema.classes)
-        if classes is None or not count:
-            return jnp.zeros((batch, count), self.head.weight.dtype)
-        return jax.nn.one_hot(classes, count, dtype=self.head.weight.dtype)
+    def _beside(
+        self,
+        classes: Int[Array, " batch"] | None,
+        levels: Int[Array, "batch controls"] | None,
+        batch: int,
+    ) -> Float[Array, "batch numbers"]:
+        """A one for the class and for the level of each control; nothing where none is said."""
+        names = self.config.controls
+        classes = jnp.full(batch, _NOBODY) if classes is None else classes
+        levels = jnp.full((batch, len(names)), controls.UNSAID) if levels is None else levels
+        one = jax.nn.one_hot(classes, len(self.schema.classes))
+        return jnp.concatenate([one, controls.vectors(names, levels)], axis=1).astype(self.head.weight.dtype)
+
+    def _said(self, chosen: MusicOptions, n: int) -> _Said:
+        """The class and the controls of each of `n` pieces, as numbers."""
+        levels = controls.told(self.config.controls, chosen.controls)
+        wide = None if levels is None else jnp.broadcast_to(jnp.asarray(levels), (n, len(levels)))
+        return _Said(self._classes(chosen.condition, n), wide)
 
     def _classes(self, condition: Any, n: int) -> Int[Array, " n"] | None:
-        """The class of each of `n` pieces, as numbers."""
         if condition is None:
             return None
         count = len(self.schema.classes)
@@ -232,15 +305,20 @@ class MusicModel(CanCompose, HasScores, HasPictures):
         if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= count:
             known = ", ".join(f"{number} ({name})" for number, name in enumerate(self.schema.classes[:10]))
             raise ArgumentError(f"condition={condition}: no such class", remedy=f"classes: {known}")
+        if numbers.shape not in ((), (1,), (n,)):
+            raise ArgumentError(
+                f"condition: {numbers.shape} classes for {n} pieces",
+                remedy="give one for all, or one for each",
+            )
         return jnp.broadcast_to(jnp.asarray(numbers, jnp.int32), (n,))
 
 
 @eqx.filter_jit
 def _begun(
-    model: MusicModel, read: Int[Array, "rows time"], classes: Array | None, room: int
+    model: MusicModel, read: Int[Array, "rows time"], said: _Said, room: int
 ) -> tuple[DecodingState, Float[Array, "rows vocabulary"]]:
     """The state after a beginning, and the logits of what follows."""
-    logits, state = model.advance(model.start(len(read), room, classes), read)
+    logits, state = model.advance(model.start(len(read), room, *said), read)
     return state, logits[:, -1]
 
 

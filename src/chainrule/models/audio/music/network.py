@@ -118,11 +118,11 @@ class AttentiveReader(EventReader):
 
 @final
 class MusicState(DecodingState):
-    """What was read so far, and the control that goes with every event."""
+    """What was read so far, and what goes with every event."""
 
     position: Int[Array, ""]
     memory: Any
-    control: Float[Array, "batch classes"]
+    beside: Float[Array, "batch numbers"]
 
     def fork(self, rows: Int[Array, " rows"]) -> Self:
         """The state of these rows."""
@@ -131,7 +131,7 @@ class MusicState(DecodingState):
             self.memory,
             is_leaf=lambda one: isinstance(one, Cache),
         )
-        return type(self)(self.position, memory, self.control[rows])
+        return type(self)(self.position, memory, self.beside[rows])
 
     def rewind(self, position: int | Int[Array, ""]) -> Self:
         """Refused: earlier states are not kept."""
