@@ -11,7 +11,9 @@ import scipy.linalg
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
+from chainrule.networks.flows.audit import audit
 from chainrule.networks.flows.base import Conditions
+from chainrule.networks.flows.base_distributions import StandardNormal
 from chainrule.networks.flows.continuous import EXACT, Continuous, GatedVelocity, Velocity
 
 KEY = jax.random.key(0)
@@ -83,3 +85,14 @@ def test_a_solve_that_takes_too_many_steps_says_what_helps() -> None:
         jax.block_until_ready(eqx.filter_jit(layer.forward)(jnp.ones((1, 2))).value)
     with pytest.raises(ArgumentError, match="steps must be a whole number of at least 1"):
         Continuous((2,), Linear(jnp.eye(2)), steps=0)
+
+
+@pytest.mark.slow
+def test_an_audit_asks_no_more_of_a_solution_than_its_solver_was_told() -> None:
+    with jax.enable_x64(True):
+        layer = Continuous((1,), GatedVelocity(1, 4, 1, key=KEY), tolerance=1e-6)
+        x = jnp.asarray(np.random.default_rng(0).normal(size=(4, 1)))
+        found = audit(layer, StandardNormal((1,)), x, KEY)
+    assert found.tolerance == pytest.approx(1e-5)
+    assert found.failures == []
+    assert found.whole.inverse_error > 1e-9

@@ -1,5 +1,6 @@
 """Pictures of a flow that is a differential equation: its ways in the plane, and where the solver takes short steps."""
 
+import itertools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -14,7 +15,8 @@ from chainrule.networks.flows.base import Bijection, Conditions
 from chainrule.networks.flows.continuous import Continuous
 
 _EXAMPLES = 128
-_MOMENTS = 16
+_MOMENTS, _PARTS = 16, 4
+"""Moments at which ways are drawn, and parts of them for which evaluations are counted."""
 _WAYS = 40
 
 
@@ -24,24 +26,26 @@ def pictures(bijection: Bijection, given: Conditions, key: Key) -> Sequence[Pict
     if layer is None:
         return []
     z = jax.random.normal(key, (_EXAMPLES, *layer.shape))
-    path, evaluations = [np.asarray(z)], []
-    for moment in range(_MOMENTS):
-        start, end = jnp.array([moment, moment + 1]) / _MOMENTS
-        z, taken = _carried(layer, z, None if given is None else given[:_EXAMPLES], start, end)
-        path.append(np.asarray(z))
-        evaluations.append(int(taken))
-    times = [f"{(moment + 1) / _MOMENTS:.2g}" for moment in range(_MOMENTS)]
+    told = None if given is None else given[:_EXAMPLES]
+    path = [z]
+    for start, end in itertools.pairwise(np.linspace(0, 1, _MOMENTS + 1)):
+        path.append(_carried(layer, path[-1], told, jnp.asarray(start), jnp.asarray(end))[0])
+    counts = []
+    for number, (start, end) in enumerate(itertools.pairwise(np.linspace(0, 1, _PARTS + 1))):
+        begin = path[number * _MOMENTS // _PARTS]
+        counts.append(int(_carried(layer, begin, told, jnp.asarray(start), jnp.asarray(end))[1]))
+    whole = int(_carried(layer, z, told, jnp.asarray(0.0), jnp.asarray(1.0))[1])
     steps = Bars(
         "solver-evaluations",
         "Where the equation is hard to solve",
         "time, from noise to data",
         "evaluations of the velocity",
-        times,
-        {"evaluations": np.array(evaluations, float)},
-        caption=f"For {_EXAMPLES} draws together, at a tolerance of {layer.tolerance:g}, each share of the way solved "
-        "by itself: more where the velocity changes fast.",
+        [f"{number / _PARTS:g} to {(number + 1) / _PARTS:g}" for number in range(_PARTS)],
+        {"evaluations": np.array(counts, float)},
+        caption=f"For {_EXAMPLES} draws together at a tolerance of {layer.tolerance:g}, each part of the way solved by "
+        f"itself: more where the velocity changes fast. The whole way at once takes {whole}.",
     )
-    return [*([_ways(np.stack(path))] if layer.shape == (2,) else []), steps]
+    return [*([_ways(np.asarray(jnp.stack(path)))] if layer.shape == (2,) else []), steps]
 
 
 @eqx.filter_jit

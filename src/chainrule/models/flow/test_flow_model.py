@@ -335,6 +335,26 @@ def test_reverse_divergence_seeks_one_of_two_modes_and_other_starts_disagree() -
     assert float(found.losses[-60:].mean()) == pytest.approx(math.log(2), abs=0.02)
 
 
+def test_maximum_likelihood_covers_both_of_two_modes() -> None:
+    """The same target by its draws: the best of one affine layer has its mean and its deviation."""
+    at, shares = np.polynomial.hermite_e.hermegauss(8)
+    x = jnp.asarray(np.concatenate([0.5 * at - 3, 0.5 * at + 3])[:, None], jnp.float32)
+    shares = jnp.asarray(np.tile(shares / shares.sum() / 2, 2), jnp.float32)
+
+    @eqx.filter_jit
+    def both(layer: ScaleShift) -> tuple[jax.Array, ScaleShift]:
+        def cost(layer: ScaleShift) -> jax.Array:
+            z, log_det = layer.inverse(x)
+            return -shares @ (StandardNormal((1,)).log_prob(z) + log_det)
+
+        return eqx.filter_value_and_grad(cost)(layer)
+
+    least, slope = both(ScaleShift((1,), math.log(3.0413813)))
+    np.testing.assert_allclose([slope.shift[0], slope.log_scale[0]], 0, atol=1e-5)
+    for log_scale in (math.log(2.9), math.log(3.2)):
+        assert float(both(ScaleShift((1,), log_scale))[0]) > float(least)
+
+
 def test_a_target_that_is_not_a_number_stops_the_fit_with_the_point() -> None:
     def target(x: jax.Array) -> jax.Array:
         return jnp.where(x[:, 0] > 2.0, jnp.nan, -jnp.square(x[:, 0]))

@@ -19,6 +19,7 @@ from chainrule.networks.flows.autoregressive import Autoregressive
 from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets, Mapped
 from chainrule.networks.flows.base_distributions import BaseDistribution
 from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection
+from chainrule.networks.flows.continuous import solver_tolerance
 from chainrule.networks.flows.findings import DOUBLE, SINGLE, Audit, LayerAudit
 from chainrule.networks.flows.mass import total_mass
 from chainrule.networks.flows.multiscale import MultiScale
@@ -29,6 +30,8 @@ LARGEST_JACOBIAN = 64
 _JACOBIANS = 16
 """Examples whose Jacobian is computed."""
 _RADIUS = 3.0
+_SOLVED = 10.0
+"""Flows that are equations are right to so many times the error that a step of their solver may have."""
 
 
 def audit(
@@ -48,7 +51,7 @@ def audit(
     ([], 1.0, 'grid')
     """
     x, condition = x[:examples], None if condition is None else condition[:examples]
-    tolerance = DOUBLE if x.dtype == jnp.float64 else SINGLE
+    tolerance = max(DOUBLE if x.dtype == jnp.float64 else SINGLE, _SOLVED * solver_tolerance(bijection))
     found, at = [], x
     every = layers_of(bijection)
     for number, layer in reversed(list(enumerate(every, 1))):

@@ -195,6 +195,17 @@ def solver_evaluations(
     return total
 
 
+def solver_tolerance(bijection: Bijection) -> float:
+    """The error of a step that equations of a flow are solved to, the largest of several; 0 where none is solved.
+
+    >>> layer = Continuous((2,), GatedVelocity(2, 8, 1, key=jax.random.key(0)), tolerance=1e-3)
+    >>> solver_tolerance(BijectionChain([layer, layer]))
+    0.001
+    """
+    nodes = jax.tree.leaves(bijection, is_leaf=lambda node: isinstance(node, Continuous))
+    return max((node.tolerance for node in nodes if isinstance(node, Continuous)), default=0.0)
+
+
 _State: TypeAlias = tuple[Vectors, LogDets]
 
 
@@ -314,4 +325,12 @@ def _adaptive_backward(  # type: ignore[no-untyped-def]
     return of_velocity, of_x, of_condition
 
 
-__all__ = ["EXACT", "Continuous", "GatedVelocity", "SolvedFlow", "Velocity", "solver_evaluations"]
+__all__ = [
+    "EXACT",
+    "Continuous",
+    "GatedVelocity",
+    "SolvedFlow",
+    "Velocity",
+    "solver_evaluations",
+    "solver_tolerance",
+]
