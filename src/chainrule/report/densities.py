@@ -33,8 +33,8 @@ def _least(run: Run) -> float | None:
     """The entropy of the data, in the units of the model, where that is what its loss cannot go below."""
     model = run.model
     # A density that is told the class of an example can cost less than the entropy of all data together.
-    told = isinstance(model, HasConditionalDensity) and model.conditional
-    if not isinstance(model, HasLogProb) or told or model.loss_unit() != "nats per example":
+    conditional = isinstance(model, HasConditionalDensity) and model.conditional
+    if not isinstance(model, HasLogProb) or conditional or model.loss_unit() != "nats per example":
         return None
     try:
         data = run.data

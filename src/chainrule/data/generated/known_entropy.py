@@ -45,8 +45,8 @@ def _noisy(name: str, noise: float) -> float:
     around = noise * np.stack(np.meshgrid(at, at), axis=-1).reshape(-1, 2)
     weights = np.outer(shares, shares).ravel() / (2 * np.pi)
     each = []
-    for place in some:
-        apart = np.square((place + around)[:, None] - every[None]).sum(axis=-1)
+    for position in some:
+        apart = np.square((position + around)[:, None] - every[None]).sum(axis=-1)
         logs = logsumexp(-apart / (2 * noise**2), axis=1) - math.log(2 * np.pi * noise**2 * len(every))
         each.append(-weights @ logs)
     return float(np.mean(each))

@@ -26,15 +26,15 @@ def pictures(bijection: Bijection, given: Conditions, key: Key) -> Sequence[Pict
     if layer is None:
         return []
     z = jax.random.normal(key, (_EXAMPLES, *layer.shape))
-    told = None if given is None else given[:_EXAMPLES]
+    condition = None if given is None else given[:_EXAMPLES]
     path = [z]
     for start, end in itertools.pairwise(np.linspace(0, 1, _MOMENTS + 1)):
-        path.append(_carried(layer, path[-1], told, jnp.asarray(start), jnp.asarray(end))[0])
+        path.append(_carried(layer, path[-1], condition, jnp.asarray(start), jnp.asarray(end))[0])
     counts = []
     for number, (start, end) in enumerate(itertools.pairwise(np.linspace(0, 1, _PARTS + 1))):
         begin = path[number * _MOMENTS // _PARTS]
-        counts.append(int(_carried(layer, begin, told, jnp.asarray(start), jnp.asarray(end))[1]))
-    whole = int(_carried(layer, z, told, jnp.asarray(0.0), jnp.asarray(1.0))[1])
+        counts.append(int(_carried(layer, begin, condition, jnp.asarray(start), jnp.asarray(end))[1]))
+    whole = int(_carried(layer, z, condition, jnp.asarray(0.0), jnp.asarray(1.0))[1])
     steps = Bars(
         "solver-evaluations",
         "Where the equation is hard to solve",
