@@ -43,3 +43,16 @@ def test_solutions_and_their_gradients_are_those_of_double_precision() -> None:
     back = np.linalg.solve(LOWER.T, 2e6 * x)
     np.testing.assert_allclose(slope[1].high, back, rtol=1e-6)
     np.testing.assert_allclose(np.tril(slope[0].packed), np.tril(-back @ x.T), rtol=1e-5)
+
+
+def test_derivatives_of_compiled_code_take_flags_of_a_model_along() -> None:
+    def switched(on: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.where(on, jnp.square(x), 0.0).sum()
+
+    compiled = jax.jit(lambda on, x: doubled(switched, on, x, dtype=jnp.float32))
+    with jax.enable_x64(False):
+        x = jnp.arange(3.0, dtype=jnp.float32)
+        for on in (True, False):
+            slope = jax.grad(lambda x, on=on: compiled(jnp.array(on), x))
+            np.testing.assert_array_equal(slope(x), 2 * on * x)
+            np.testing.assert_array_equal(jax.jit(slope)(x), 2 * on * x)

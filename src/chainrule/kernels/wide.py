@@ -95,30 +95,32 @@ def doubled(function: Callable[..., Any], *arguments: Any, dtype: Any) -> Any:
     True
     """
     arrays, rest = eqx.partition(arguments, eqx.is_inexact_array)
+    # Flags and whole numbers are handed over, too: a derivative taken later must not meet them in a closure.
+    others, fixed = eqx.partition(rest, eqx.is_array)
 
-    def inner(wide: Any) -> Any:
-        return function(*eqx.combine(wide, rest))
+    def inner(wide: Any, others: Any) -> Any:
+        return function(*eqx.combine(wide, others, fixed))
 
     if jax.config.jax_enable_x64:  # type: ignore[attr-defined]  # nothing to switch on
-        return _cast(inner(_cast(arrays, jnp.float64)), dtype)
+        return _cast(inner(_cast(arrays, jnp.float64), others), dtype)
 
     @jax.custom_vjp
-    def call(arrays: Any) -> Any:
+    def call(arrays: Any, others: Any) -> Any:
         with jax.enable_x64(True):
-            return _cast(inner(_cast(arrays, jnp.float64)), dtype)
+            return _cast(inner(_cast(arrays, jnp.float64), others), dtype)
 
-    def forward(arrays: Any) -> tuple[Any, Any]:
+    def forward(arrays: Any, others: Any) -> tuple[Any, Any]:
         with jax.enable_x64(True):
-            found, back = jax.vjp(inner, _cast(arrays, jnp.float64))
+            found, back = jax.vjp(lambda wide: inner(wide, others), _cast(arrays, jnp.float64))
             return _cast(found, dtype), back
 
-    def backward(back: Any, slopes: Any) -> tuple[Any]:
+    def backward(back: Any, slopes: Any) -> tuple[Any, None]:
         with jax.enable_x64(True):
             (found,) = back(_cast(slopes, jnp.float64))
-            return (jax.tree.map(lambda slope, own: slope.astype(own.dtype), found, arrays),)
+            return jax.tree.map(lambda slope, own: slope.astype(own.dtype), found, arrays), None
 
     call.defvjp(forward, backward)
-    return call(arrays)
+    return call(arrays, others)
 
 
 def _cast(tree: Any, dtype: Any) -> Any:
