@@ -65,6 +65,20 @@ def test_cosines_and_sines_are_the_kernel_on_average(kernel: Kernel, options: di
     )
 
 
+def test_a_kernel_of_double_precision_is_rounded_where_single_is_the_default(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    for kernel in (RBF(0.7), RationalQuadratic(0.8, 1.7), RBF(1.3) * Matern(1.5, 1.1)):
+        with jax.enable_x64(True):
+            wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), kernel)
+        found, expected = (
+            RandomFourierFeatures(k, 2, frequencies=4, key=jax.random.key(0)).w for k in (wide, kernel)
+        )
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize(("kernel", "options"), POSITIVE)
 def test_positive_features_are_the_kernel_on_average(kernel: RBF, options: dict[str, bool]) -> None:
     right_on_average(PositiveFeatures(kernel, 2, draws=COUNT, key=jax.random.key(1), **options), kernel)

@@ -65,7 +65,7 @@ class RandomFourierFeatures(KernelFeatures):
         count = whole("RandomFourierFeatures", "frequencies", frequencies)
         size = whole("RandomFourierFeatures", "size", size)
         first, second = jax.random.split(key)
-        self.w = spectrum(kernel, first, count, size, orthogonal)
+        self.w = spectrum(_in_default_precision(kernel), first, count, size, orthogonal)
         self.phase = jax.random.uniform(second, (count,), maxval=2 * math.pi) if phases else None
 
     @property
@@ -126,6 +126,13 @@ class PositiveFeatures(KernelFeatures):
         scaled = jnp.asarray(x) * jnp.exp(-self.log_scale)[None, :]
         logs = log_features(scaled, self.w, self.pairs)
         return jnp.exp(logs - jnp.square(scaled).sum(axis=1, keepdims=True) / 2) / math.sqrt(self.count)
+
+
+def _in_default_precision(kernel: Kernel) -> Kernel:
+    """The kernel in the precision that frequencies are drawn in; a machine may hold one of double precision."""
+    dtype = jnp.result_type(float)
+    found: Kernel = jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, kernel)
+    return found
 
 
 @functools.singledispatch
