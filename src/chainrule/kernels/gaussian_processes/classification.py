@@ -106,24 +106,24 @@ def _mode(classifier: LaplaceClassifier, x: Array, y: Array) -> tuple[Any, ...]:
 def _laplace_latent(posterior: LaplacePosterior, x: Array) -> tuple[Any, Any]:
     likelihood, kernel = posterior.likelihood, posterior.kernel
     seen = jnp.asarray(posterior.x)
-    across = kernel.tile(seen, x)
     bent, _ = laplace.curvature(
         likelihood, kernel.tile(seen, seen), posterior.mode.latent, jnp.asarray(posterior.y)
     )
-    mean = (posterior.mode.weights @ across).T
-    weighted = jnp.einsum("cij,jr->cir", bent.blocks, across)
-    own = kernel.diagonal(x)[None, :] - (across[None] * weighted).sum(axis=1)
-    eye = jnp.eye(likelihood.latents, dtype=mean.dtype)
-    covariance = own.T[:, :, None] * eye[None]
-    if (coupling := bent.coupling) is not None:
-        white = jax.vmap(lambda w: jax.scipy.linalg.solve_triangular(coupling, w, lower=True))(weighted)
-        covariance = covariance + jnp.einsum("cir,dir->rcd", white, white)
-    return mean, covariance
+    return laplace.predicted(bent, posterior.mode.weights, kernel.tile(seen, x), kernel.diagonal(x))
 
 
 @in_double
 @eqx.filter_jit
 def _laplace_probabilities(likelihood: ClassLikelihood, mean: Any, covariance: Any) -> Any:
+    return averaged(likelihood, mean, covariance)
+
+
+def averaged(
+    likelihood: ClassLikelihood,
+    mean: Float[Array, "rows latents"],
+    covariance: Float[Array, "rows latents latents"],
+) -> Float[Array, "rows classes"]:
+    """The probability of every class, averaged over latent functions that depend on each other; traced code."""
     if likelihood.latents == 1:
         return likelihood.probabilities(mean, covariance[:, :, 0])
     return correlated_softmax(mean, covariance)
@@ -239,5 +239,6 @@ __all__ = [
     "LatentClasses",
     "VariationalClassifier",
     "VariationalPosterior",
+    "averaged",
     "checked_examples",
 ]

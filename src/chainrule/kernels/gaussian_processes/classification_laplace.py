@@ -96,6 +96,25 @@ def _blocks(K: Gram, diagonal: Latents) -> tuple[Array, Array]:
     return jax.lax.map(one, diagonal)
 
 
+def predicted(
+    bent: Curvature, weights: Latents, across: Float[Array, "rows new"], own: Float[Array, " new"]
+) -> tuple[Float[Array, "new latents"], Float[Array, "new latents latents"]]:
+    """Means and covariances of the latent functions at new points, by the curvature at the mode.
+
+    `weights` are those of the mode, `across` the kernel of the rows with the new points, `own` that of each new point.
+    """
+    weighted = jnp.einsum("cij,jr->cir", bent.blocks, across)
+    left = jnp.maximum(own[None] - (across[None] * weighted).sum(axis=1), 0.0)
+    covariance = left.T[:, :, None] * jnp.eye(len(weights), dtype=left.dtype)[None]
+    if bent.coupling is not None:
+        latents, rows, new = weighted.shape
+        columns = jnp.moveaxis(weighted, 0, 1).reshape(rows, latents * new)
+        white = jax.scipy.linalg.solve_triangular(bent.coupling, columns, lower=True)
+        white = white.reshape(rows, latents, new)
+        covariance = covariance + jnp.einsum("icr,idr->rcd", white, white)
+    return (weights @ across).T, covariance
+
+
 def newton(likelihood: ClassLikelihood, K: Gram, f: Latents, y: Array) -> tuple[Latents, Curvature]:
     """`K^-1 f` after a whole Newton step from f, and the curvature it was taken with."""
     bent, product = curvature(likelihood, K, f, y)
@@ -142,4 +161,4 @@ def mode(likelihood: ClassLikelihood, K: Gram, y: Array, tolerance: float = 1e-1
     return Mode(f, a, evidence, steps, change)
 
 
-__all__ = ["Curvature", "Mode", "curvature", "log_likelihood", "mode", "newton"]
+__all__ = ["Curvature", "Mode", "curvature", "log_likelihood", "mode", "newton", "predicted"]

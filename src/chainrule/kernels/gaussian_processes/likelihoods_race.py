@@ -117,8 +117,11 @@ def correlated_softmax(mean: Values, covariance: Float[Array, "rows latents late
     Errors are about 1e-4.
     """
     nodes = jnp.asarray(_normal_points(mean.shape[1]), mean.dtype)
-    values, vectors = jnp.linalg.eigh(covariance)
-    roots = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
+    # A root by Cholesky has a derivative where variances are equal, too; what is added changes nothing that is seen.
+    own = jnp.diagonal(covariance, axis1=1, axis2=2)
+    least = 8 * jnp.finfo(mean.dtype).eps * jnp.maximum(own.mean(axis=1), 1.0)
+    eye = jnp.eye(mean.shape[1], dtype=mean.dtype)
+    roots = jnp.linalg.cholesky(covariance + least[:, None, None] * eye[None])
 
     def of_row(row: tuple[Array, Array]) -> Array:
         middle, root = row

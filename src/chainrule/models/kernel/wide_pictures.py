@@ -19,7 +19,7 @@ from chainrule.kernels.infinite import kernel_matrices
 from chainrule.kernels.regression import FittedRidge, KernelRidge
 from chainrule.models.kernel import gram_pictures, keeping
 from chainrule.models.kernel.settings import rows
-from chainrule.models.protocol import HasPredictiveDistribution
+from chainrule.models.protocol import CanPredict, HasPredictiveDistribution
 
 if TYPE_CHECKING:
     from chainrule.models.kernel.wide import WideNetwork
@@ -70,7 +70,7 @@ def correlations(model: "WideNetwork", x: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _predict(model: "WideNetwork", x: Array) -> Array:
+def _predict(model: CanPredict, x: Array) -> Array:
     return model.predict(x)
 
 
@@ -120,7 +120,7 @@ def _in_units(data: Data, values: np.ndarray) -> np.ndarray:
     return exact if data.target_scaling is None else np.asarray(data.target_scaling.inverse(exact))
 
 
-def certainty(model: "WideNetwork", data: Data) -> Heatmap:
+def certainty(model: CanPredict, data: Data) -> Heatmap:
     """Probabilities of validation examples, by true class and then from sure to unsure."""
     batch = data.val.batch(keeping.spread(len(data.val), _SHOWN))
     found = np.asarray(_predict(model, jnp.asarray(batch.x)))

@@ -3,6 +3,7 @@
 from chainrule.models.kernel.gp.building import build
 from chainrule.models.kernel.gp.features import FeatureGPRegressor
 from chainrule.models.kernel.gp.iterative import IterativeGPRegressor
+from chainrule.models.kernel.gp.laplace import LaplaceGPClassifier
 from chainrule.models.kernel.gp.model import GPRegressor
 from chainrule.models.kernel.gp.settings import GPConfig, measured, suited
 from chainrule.models.kernel.gp.sparse import SparseGPClassifier, SparseGPRegressor, started
@@ -30,6 +31,7 @@ __all__ = [
     "GPConfig",
     "GPRegressor",
     "IterativeGPRegressor",
+    "LaplaceGPClassifier",
     "SparseGPClassifier",
     "SparseGPRegressor",
     "entry",

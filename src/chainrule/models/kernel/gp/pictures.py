@@ -22,6 +22,7 @@ from chainrule.kernels.precision import in_double
 
 if TYPE_CHECKING:
     from chainrule.models.kernel.gp.function import GPFunction
+    from chainrule.models.kernel.gp.laplace import LaplaceGPClassifier
     from chainrule.models.kernel.gp.model import GPRegressor
 
 _GRID = 200
@@ -47,25 +48,26 @@ def all_of(model: "GPFunction", data: Data) -> Sequence[Picture]:
         found += [band(model, data, column) for column in _most_relevant(model, data)]
     scales = column_scales(model)
     if scales is not None:
-        found.append(_relevance(model, data, scales))
+        found.append(relevance(model, scales, _spread(model, data)))
     return [*found, evidence_surface(model, data)]
 
 
-def column_scales(model: "GPFunction") -> Float[np.ndarray, " features"] | None:
+def column_scales(model: "GPFunction | LaplaceGPClassifier") -> Float[np.ndarray, " features"] | None:
     """The scale of every column, where each has its own."""
-    stationary = _stationary(model.kernel)
+    stationary = stationary_part(model.kernel)
     if stationary is None or not stationary.scale.ndim:
         return None
     return np.asarray(stationary.scale, np.float64)
 
 
-def _stationary(kernel: Kernel) -> Stationary | None:
+def stationary_part(kernel: Kernel) -> Stationary | None:
+    """The kernel of the distance, where there is one beside the variance."""
     if isinstance(kernel, Product):
-        return _stationary(kernel.second)
+        return stationary_part(kernel.second)
     return kernel if isinstance(kernel, Stationary) else None
 
 
-def _names(model: "GPFunction") -> list[str]:
+def _names(model: "GPFunction | LaplaceGPClassifier") -> list[str]:
     count = model.schema.dimensions
     given = list(model.schema.columns)
     return given if len(given) == count else [f"x{i + 1}" if count > 1 else "x" for i in range(count)]
@@ -103,7 +105,7 @@ def hyperparameters(model: "GPFunction", data: Data) -> Table:
     ]
     spread = float(np.sqrt(np.asarray(model.kernel.diagonal(jnp.asarray(points))).mean()))
     rows.append(["function, standard deviation", float(f"{spread:.4g}"), float(f"{spread * unit:.4g}")])
-    stationary = _stationary(model.kernel)
+    stationary = stationary_part(model.kernel)
     if stationary is not None and not stationary.scale.ndim:
         rows.append(["scale", float(f"{float(stationary.scale):.4g}"), ""])
     caption = f"Learnt from {len(points):,} training examples by {model.config.objective}."
@@ -156,20 +158,23 @@ def band(model: "GPFunction", data: Data, column: int) -> Lines:
     )
 
 
-def _relevance(model: "GPFunction", data: Data, scales: np.ndarray) -> Bars:
+def relevance(
+    model: "GPFunction | LaplaceGPClassifier",
+    scales: Float[np.ndarray, " features"],
+    spread: Float[np.ndarray, " features"],
+) -> Bars:
     """How much each column matters: its spread in units of its scale."""
-    spread = _spread(model, data)
-    relevance = spread / scales
-    order = np.argsort(-relevance, kind="stable")[:_BARS]
+    found = spread / scales
+    order = np.argsort(-found, kind="stable")[:_BARS]
     names = _names(model)
-    left = len(relevance) - len(order)
+    left = len(found) - len(order)
     return Bars(
         "relevance",
         "Relevance of the columns",
         "column",
         "spread / scale",
         [names[i] for i in order],
-        {"relevance": relevance[order]},
+        {"relevance": found[order]},
         caption="The standard deviation of a column in units of the scale over which predictions change along it; near "
         "zero a column does not matter." + (f" {left} less relevant ones are not shown." if left else ""),
     )
@@ -184,7 +189,7 @@ def evidence_surface(model: "GPFunction", data: Data) -> Scatter:
     powers = np.linspace(-_FACTOR, _FACTOR, _SURFACE)
     noise = float(np.exp(model.log_noise))
     noises = noise * 10.0**powers
-    stretched = _stationary(model.kernel) is not None
+    stretched = stationary_part(model.kernel) is not None
     # Points that lie closer together are the same as longer scales; without scales the variance is varied.
     field = np.stack(
         [
@@ -254,4 +259,13 @@ def left_out(model: "GPRegressor", data: Data) -> list[Picture]:
     ]
 
 
-__all__ = ["all_of", "band", "column_scales", "evidence_surface", "hyperparameters", "left_out"]
+__all__ = [
+    "all_of",
+    "band",
+    "column_scales",
+    "evidence_surface",
+    "hyperparameters",
+    "left_out",
+    "relevance",
+    "stationary_part",
+]

@@ -14,6 +14,12 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.kernels import Constant, Kernel, host
 from chainrule.kernels.data_checks import warn_of_columns
+from chainrule.kernels.gaussian_processes.likelihoods import (
+    ClassLikelihood,
+    LogisticLikelihood,
+    ProbitLikelihood,
+    SoftmaxLikelihood,
+)
 from chainrule.kernels.gaussian_processes.stochastic import INDUCING
 from chainrule.models.kernel.approximating import ApproximateConfig, check_kernel, feature_count, sized
 from chainrule.models.kernel.settings import (
@@ -40,11 +46,16 @@ SCREENED = 500
 class GPConfig(ApproximateConfig):
     """Settings of the Gaussian process."""
 
-    method: Literal["auto", "exact", "iterative", "sparse"] = Field(
+    method: Literal["auto", "exact", "iterative", "laplace", "sparse"] = Field(
         "auto",
         description="exact: values by the whole kernel matrix of the examples that are kept; iterative: the same by "
-        "conjugate gradients, which never store the matrix, for tens of thousands of them; sparse: values or classes "
-        "by inducing inputs, trained by batches of any number of examples; auto: exact for values, sparse for classes",
+        "conjugate gradients, which never store the matrix, for tens of thousands of them; laplace: classes by the "
+        "whole kernel matrix, a Gaussian at the mode of their latent functions; sparse: values or classes by inducing "
+        "inputs, trained by batches of any number of examples; auto: exact for values, sparse for classes",
+    )
+    link: Literal["logistic", "probit"] = Field(
+        "logistic",
+        description="two classes: what makes a probability of a latent value; probit averages in closed form",
     )
     ard: bool | Literal["auto"] = Field(
         "auto",
@@ -119,9 +130,16 @@ def suited(config: GPConfig, schema: Schema, examples: int | None) -> Mapping[st
     exact = targets.of(schema).has_values
     if config.method in ("exact", "iterative") and not exact:
         raise ArgumentError(
-            f"method={config.method}: classes are learnt by method=sparse",
-            remedy="leave method out, or use method=sparse",
+            f"method={config.method}: classes are learnt by method=sparse or method=laplace",
+            remedy="leave method out, or use method=laplace",
         )
+    if config.method == "laplace" and exact:
+        raise ArgumentError(
+            "method=laplace: values have a posterior that needs no approximation",
+            remedy="leave method out, or use method=exact",
+        )
+    refuse_unread(config, "noise", exact, "classes are observed without a noise of their own")
+    refuse_unread(config, "link", len(schema.classes) == 2, "it turns one latent value into two classes")
     if config.approximate != "none":
         _check_approximate(config, exact)
     if config.ard is True and config.kernel in WITHOUT_SCALE:
@@ -134,10 +152,27 @@ def suited(config: GPConfig, schema: Schema, examples: int | None) -> Mapping[st
     return {"ard": has_scales(config, schema.dimensions), "method": method}
 
 
+def likelihood_of(config: GPConfig, schema: Schema) -> ClassLikelihood:
+    """What is seen of the latent functions of classes: one behind a link for two classes, else one each."""
+    if len(schema.classes) > 2:
+        return SoftmaxLikelihood(len(schema.classes))
+    return ProbitLikelihood() if config.link == "probit" else LogisticLikelihood()
+
+
+def kept_by_laplace(latents: int) -> int:
+    """Training examples that are kept unless told otherwise: fewer for more latent functions, in equal time."""
+    return round(MOST / np.cbrt(latents))
+
+
+def learnt_by_laplace(latents: int) -> int:
+    """Training examples that the kernel is learnt from, likewise."""
+    return round(SCREENED / np.cbrt(latents))
+
+
 _OF_METHODS = {
     "objective": ("exact",),
     "restarts": ("exact", "iterative"),
-    "points": ("exact", "iterative"),
+    "points": ("exact", "iterative", "laplace"),
     "rank": ("iterative",),
     "refinement": ("iterative",),
     "inducing": ("sparse",),
@@ -203,11 +238,14 @@ def _inducing(config: GPConfig, data: Data) -> dict[str, Any]:
 def _points(config: GPConfig, data: Data) -> dict[str, Any]:
     iterative = config.method == "iterative"
     most = MOST_ITERATIVE if iterative else MOST
+    if config.method == "laplace":
+        most = kept_by_laplace(likelihood_of(config, data.schema).latents)
     count = kept(config.points, data, most)
     if count > host.MOST and not iterative:
+        other = "" if config.method == "laplace" else "method=iterative, which stores no matrix of them, or "
         raise ArgumentError(
-            f"points={count}: an exact Gaussian process keeps {host.MOST:,} examples at most",
-            remedy="use method=iterative, which stores no matrix of them, or method=sparse, or fewer points",
+            f"points={count}: a Gaussian process by its whole matrix keeps {host.MOST:,} examples at most",
+            remedy=f"use {other}method=sparse, or fewer points",
         )
     if count < len(data.train) and config.points == "auto":
         power = "second" if iterative else "third"
@@ -220,4 +258,14 @@ def _points(config: GPConfig, data: Data) -> dict[str, Any]:
     return {"points": count}
 
 
-__all__ = ["MOST", "SCREENED", "GPConfig", "has_scales", "kernel_from", "measured", "suited"]
+__all__ = [
+    "MOST",
+    "SCREENED",
+    "GPConfig",
+    "has_scales",
+    "kernel_from",
+    "learnt_by_laplace",
+    "likelihood_of",
+    "measured",
+    "suited",
+]

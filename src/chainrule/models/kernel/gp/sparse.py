@@ -6,7 +6,7 @@ inputs, however many examples there are.
 """
 
 from collections.abc import Sequence
-from typing import Any, Self, TypeVar, final
+from typing import Self, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -19,16 +19,11 @@ from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.kernels.gaussian_processes.likelihoods import (
-    FunctionLikelihood,
-    GaussianLikelihood,
-    LogisticLikelihood,
-    SoftmaxLikelihood,
-)
+from chainrule.kernels.gaussian_processes.likelihoods import FunctionLikelihood, GaussianLikelihood
 from chainrule.kernels.gaussian_processes.sparse import inducing_inputs
 from chainrule.kernels.gaussian_processes.stochastic import Marginals, StochasticGaussianProcess
 from chainrule.models.kernel.gp import sparse_pictures
-from chainrule.models.kernel.gp.settings import GPConfig, kernel_from
+from chainrule.models.kernel.gp.settings import GPConfig, kernel_from, likelihood_of
 from chainrule.models.kernel.settings import rows
 from chainrule.models.protocol import (
     HasLogits,
@@ -162,7 +157,7 @@ class SparseGPRegressor(SparseModel, HasPredictiveDistribution):
 
 @final
 class SparseGPClassifier(SparseModel, HasLogits):
-    """Classes by latent functions: one behind a logistic link for two classes, else one each behind a softmax."""
+    """Classes by latent functions: one behind a link for two classes, else one each behind a softmax."""
 
     process: StochasticGaussianProcess
     examples: Int[Array, ""]
@@ -171,9 +166,7 @@ class SparseGPClassifier(SparseModel, HasLogits):
 
     def __init__(self, config: GPConfig, schema: Schema, key: Key) -> None:
         del key
-        classes = len(schema.classes)
-        likelihood: Any = LogisticLikelihood() if classes == 2 else SoftmaxLikelihood(classes)
-        self.process = _process(config, schema, likelihood)
+        self.process = _process(config, schema, likelihood_of(config, schema))
         self.examples = jnp.ones((), jnp.int32)
         self.config, self.schema = config, schema
 
