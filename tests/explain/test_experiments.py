@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,9 +15,9 @@ from chainrule import models, report
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments
-from chainrule.explain.experiments.search import SearchSettings, combinations
+from chainrule.explain.experiments.search import SearchSettings, combinations, proposals
 from chainrule.explain.experiments.skips import by_depth
-from chainrule.explain.methods.training import stop_step, train, train_seeds
+from chainrule.explain.methods.training import Trained, stop_step, train, train_seeds
 from chainrule.models.protocol import Model
 from chainrule.train.config import LearningRateSchedule
 from chainrule.train.schedules import schedule
@@ -262,6 +263,23 @@ def test_one_cycle_starts_at_a_25th_peaks_at_30_percent_and_ends_at_a_250_000th(
     assert rates[300] == pytest.approx(0.01)
     assert rates.argmax() == 300
     assert rates[1000] == pytest.approx(4e-8, rel=1e-3)
+
+
+def test_a_surrogate_proposes_what_the_losses_so_far_speak_for() -> None:
+    settings = SearchSettings(method="surrogate", trials=10)
+    fields: dict[str, list[Any]] = {"width": [8, 64], "optimizer.lr": [1e-4, 1e-2, 1.0]}
+    trials: list[Any] = []
+    none, toy = np.zeros(1), models.build("mlp", sources.load("moons", n=50), width=2)
+    for chosen in proposals(fields, settings, trials):
+        assert isinstance(chosen["width"], int)
+        assert 1e-4 <= chosen["optimizer.lr"] <= 1.0
+        loss = (np.log10(chosen["optimizer.lr"]) + 2) ** 2
+        trials.append((chosen, [Trained(none, none, {"loss": np.array([loss])}, none, toy, bool(loss < 3))]))
+    assert len({str(chosen) for chosen, _ in trials}) == len(trials) == 10
+    errors = [abs(np.log10(chosen["optimizer.lr"]) + 2) for chosen, _ in trials]
+    assert min(errors[5:]) < min(0.15, min(errors[:5]))
+    with pytest.raises(ArgumentError, match="a surrogate searches between numbers"):
+        list(proposals({"activation": ["relu", "tanh"]}, settings, []))
 
 
 def test_random_search_draws_different_combinations_and_ranges_by_logarithm() -> None:

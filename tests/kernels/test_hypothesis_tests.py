@@ -116,7 +116,20 @@ def test_the_unbiased_criterion_is_the_mean_over_different_rows() -> None:
     assert float(hsic(x, y, RBF(1.0), RBF(1.0), "unbiased")) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("settings", [{}, {"estimate": "biased"}, {"method": "gamma"}])
+def test_by_features_it_is_the_criterion_of_the_kernels_that_they_stand_for() -> None:
+    y, linear = X**2, {"estimate": "features", "count": 2}
+    assert float(hsic(X, X + y, Linear(), Linear(), **linear)) == pytest.approx(
+        np.cov(X, X + y, ddof=0)[0, 1] ** 2, rel=1e-4
+    )
+    exact, near = (
+        float(hsic(X, y, RBF(1.0), RBF(1.0), estimate, count=4000)) for estimate in ("biased", "features")
+    )
+    assert near == pytest.approx(exact, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"estimate": "biased"}, {"method": "gamma"}, {"estimate": "features", "count": 50}]
+)
 def test_dependence_without_correlation_is_found_and_independence_is_left_alone(settings) -> None:
     other = np.random.default_rng(3).normal(size=60)
     assert independence_test(X, X**2 + 0.1 * other, permutations=200, **settings).p_value < 0.01
@@ -147,8 +160,9 @@ def test_more_points_than_a_gram_matrix_can_hold_are_refused(monkeypatch: pytest
     monkeypatch.setattr(hypothesis_tests, "MOST", 30)
     with pytest.raises(ArgumentError, match=r'45 points needs .* GiB.*\n.*estimate="features" or "linear"'):
         two_sample_test(A, B)
-    with pytest.raises(ArgumentError, match="fewer rows"):
+    with pytest.raises(ArgumentError, match=r'60 points needs .* GiB.*\n.*estimate="features"'):
         independence_test(X, X)
+    assert independence_test(X, X, estimate="features", count=20, permutations=50).p_value < 0.05
     assert math.isfinite(two_sample_test(A, B, estimate="linear").p_value)
 
 
@@ -163,7 +177,9 @@ def test_more_points_than_a_gram_matrix_can_hold_are_refused(monkeypatch: pytest
         (lambda: independence_test(X[:5], X[:5], method="gamma"), "5 rows are too few"),
         (lambda: hsic(X, X[:5]), "60 rows and y has 5"),
         (lambda: hsic(X[:3], X[:3], estimate="unbiased"), "needs 4 rows, not 3\n.*biased"),
-        (lambda: hsic(X, X, estimate="best"), '"biased" or "unbiased"'),
+        (lambda: hsic(X, X, estimate="best"), '"biased", "unbiased" or "features"'),
+        (lambda: independence_test(X, X, estimate="best"), '"biased", "unbiased" or "features"'),
+        (lambda: independence_test(X, X, method="gamma", estimate="features"), "that of the kernels"),
     ],
 )
 def test_what_cannot_be_is_refused(call, words) -> None:

@@ -21,8 +21,16 @@ from chainrule.core import random
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Key
-from chainrule.kernels.independence import default_kernel, dependence
-from chainrule.kernels.kernel import Kernel, points
+from chainrule.kernels.independence import (
+    COUNT,
+    Dependence,
+    default_kernel,
+    dependence,
+    drawn_features,
+    feature_dependence,
+    paired,
+)
+from chainrule.kernels.kernel import Kernel
 from chainrule.kernels.mean_embedding import (
     Estimate,
     linear_terms,
@@ -92,11 +100,13 @@ def independence_test(
     estimate: str = "unbiased",
     method: str = "permutation",
     permutations: int = 1000,
+    count: int = COUNT,
     key: Key | None = None,
 ) -> Tested:
     """Whether two variables, given as rows that belong together, are independent, by their HSIC.
 
     `gamma` is the approximation of Gretton et al. for the biased estimate: quick, and good for some hundred rows.
+    `estimate="features"` takes `count` random features in place of each kernel, for any number of rows.
 
     >>> x = np.random.default_rng(0).normal(size=100)
     >>> independence_test(x, x**2).p_value < 0.01
@@ -104,15 +114,21 @@ def independence_test(
     """
     permutations = whole("independence_test", "permutations", permutations)
     check_choice("independence_test", "method", method, ("permutation", "gamma"))
-    if len(x) > MOST:
-        raise _too_many("independence_test", len(x), "fewer rows")
+    check_choice("independence_test", "estimate", estimate, get_args(Dependence))
+    if estimate == "features" and method == "gamma":
+        raise ArgumentError(
+            'independence_test(method="gamma", estimate="features"): the approximation is that of the kernels',
+            remedy='use method="permutation"',
+        )
+    if len(x) > MOST and estimate != "features":
+        raise _too_many("independence_test", len(x), 'method="permutation", estimate="features"')
     if method == "gamma":
         statistic, shape, scale = _gamma(x, y, kernel_x, kernel_y)
         # Of a variable that never changes the distribution is zero alone, which is no gamma distribution.
         known = np.isfinite([float(shape), float(scale)]).all()
         p = float(stats.gamma.sf(statistic, float(shape), scale=float(scale))) if known else 1.0
         return Tested(float(statistic), p, np.zeros(0))
-    return _ranked(_reordered(x, y, kernel_x, kernel_y, _keys(key)[0], estimate, permutations))
+    return _ranked(_reordered(x, y, kernel_x, kernel_y, _keys(key), estimate, permutations, count))
 
 
 def _ranked(found: np.ndarray) -> Tested:
@@ -186,20 +202,25 @@ def _reordered(
     y: Any,
     kernel_x: Kernel | None,
     kernel_y: Kernel | None,
-    key: Key,
+    keys: tuple[Key, Key],
     estimate: str,
     permutations: int,
+    count: int,
 ) -> Any:
-    first, second = _grams(x, y, kernel_x, kernel_y)
-    orders = jax.random.uniform(key, (permutations, len(first))).argsort(axis=1)
+    shuffles, features = keys
+    first, second, kernels = _variables(x, y, kernel_x, kernel_y)
+    orders = jax.random.uniform(shuffles, (permutations, len(first))).argsort(axis=1)
     orders = jnp.concatenate([jnp.arange(len(first))[None], orders])
-    return dependence(first, second, estimate, orders)
+    if estimate == "features":
+        return feature_dependence(*drawn_features(kernels, first, second, count, features), orders)
+    return dependence(kernels[0].gram(first), kernels[1].gram(second), estimate, orders)
 
 
 @in_double
 def _gamma(x: Any, y: Any, kernel_x: Kernel | None, kernel_y: Kernel | None) -> Any:
     """The biased estimate, and the gamma distribution with its mean and variance under independence."""
-    first, second = _grams(x, y, kernel_x, kernel_y)
+    x, y, kernels = _variables(x, y, kernel_x, kernel_y)
+    first, second = kernels[0].gram(x), kernels[1].gram(y)
     n = len(first)
     if n < 6:
         raise ArgumentError(
@@ -218,16 +239,11 @@ def _gamma(x: Any, y: Any, kernel_x: Kernel | None, kernel_y: Kernel | None) -> 
     return statistic, mean**2 / variance, variance / mean
 
 
-def _grams(x: Any, y: Any, kernel_x: Kernel | None, kernel_y: Kernel | None) -> tuple[Array, Array]:
-    first, second = points("independence_test", "x", x), points("independence_test", "y", y)
-    if len(first) != len(second):
-        raise ArgumentError(
-            f"independence_test: x has {len(first)} rows and y has {len(second)}; rows belong together"
-        )
-    return (
-        (kernel_x or default_kernel(first)).gram(first),
-        (kernel_y or default_kernel(second)).gram(second),
-    )
+def _variables(
+    x: Any, y: Any, kernel_x: Kernel | None, kernel_y: Kernel | None
+) -> tuple[Array, Array, tuple[Kernel, Kernel]]:
+    first, second = paired("independence_test", x, y)
+    return first, second, (kernel_x or default_kernel(first), kernel_y or default_kernel(second))
 
 
 __all__ = ["Tested", "independence_test", "two_sample_test"]

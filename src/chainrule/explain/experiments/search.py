@@ -1,20 +1,29 @@
 """Validation search: settings chosen on the validation split, the test split looked at once."""
 
 import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, final
 
+import jax
 import numpy as np
 from pydantic import Field
 
 from chainrule import data as sources
 from chainrule import models
+from chainrule.core import random
 from chainrule.core.errors import ArgumentError, DivergedError
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.quoting import shell_word
 from chainrule.explain.methods.training import Trained, band, train_seeds
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.kernels import SurrogateSearch
 from chainrule.train import score
 from chainrule.train.loop import settled
+
+Trial = tuple[dict[str, Any], list[Trained]]
+"""Settings, and what came of every seed."""
+_EVEN = 6
+"""Combinations that are spread evenly before a surrogate proposes, at most; half of all of them where these are few."""
 
 
 @final
@@ -26,13 +35,17 @@ class SearchSettings(Settings):
     load: dict[str, Any] = Field(
         default_factory=dict, description="options of the data: load.target=price load.size=32"
     )
-    method: Literal["grid", "random"] = Field("grid", description="every combination, or random ones")
+    method: Literal["grid", "random", "surrogate"] = Field(
+        "grid",
+        description="every combination, random ones, or some spread evenly and then those that a Gaussian process of "
+        "the losses so far expects the most of",
+    )
     search: dict[str, Any] = Field(
         default_factory=lambda: {"width": [16, 64], "optimizer.lr": [3e-4, 3e-3, 3e-2]},
         description="values of any setting of the model or of training: search.width=16,64 "
-        "search.optimizer.lr=1e-3,1e-2; random: two numbers with a point are the ends of a range",
+        "search.optimizer.lr=1e-3,1e-2; random: two numbers with a point are ends of a range; surrogate: all are",
     )
-    trials: int = Field(8, ge=1, description="random: how many combinations")
+    trials: int = Field(8, ge=1, description="random, surrogate: how many combinations")
     seeds: int = Field(1, ge=1, le=20, description="runs of each combination, all in one compiled program")
     steps: int = Field(300, ge=1, description="steps of each run")
     seed: int = Field(0, ge=0, description="first seed, and that of the random choice")
@@ -46,8 +59,9 @@ def run(settings: SearchSettings, listener: Listener) -> Outcome:
     fields = flatten(settings.search)
     if "seed" in fields:
         raise ArgumentError("search.seed: a seed is not chosen", remedy="several of each: seeds=3 seed=0")
-    trials: list[tuple[dict[str, Any], list[Trained]]] = []
-    for chosen in combinations(fields, settings):
+    trials: list[Trial] = []
+    propose = proposals if settings.method == "surrogate" else combinations
+    for chosen in propose(fields, settings, trials):
         trials.append((chosen, _tried(settings, chosen, data)))
         listener(f"{_words(chosen)}: validation loss {_val(trials[-1][1]):.4g}")
     order = sorted(trials, key=lambda trial: _val(trial[1]))
@@ -88,7 +102,7 @@ def run(settings: SearchSettings, listener: Listener) -> Outcome:
     )
 
 
-def _picture(order: list[tuple[dict[str, Any], list[Trained]]]) -> Lines:
+def _picture(order: list[Trial]) -> Lines:
     series = {}
     for chosen, done in order[:4] + order[4:][-2:]:
         middle, low, high = band([one.val["loss"] for one in done])
@@ -104,12 +118,15 @@ def _picture(order: list[tuple[dict[str, Any], list[Trained]]]) -> Lines:
     )
 
 
-def combinations(fields: dict[str, list[Any]], settings: SearchSettings) -> list[dict[str, Any]]:
+def combinations(
+    fields: dict[str, list[Any]], settings: SearchSettings, trials: Sequence[Trial] = ()
+) -> list[dict[str, Any]]:
     """The combinations to try: all of them, or different ones at random; a pair of numbers is a range then.
 
     >>> len(combinations({"width": [8, 16], "depth": [2, 3, 4]}, SearchSettings()))
     6
     """
+    del trials  # what came of some changes nothing for the others
     if settings.method == "grid":
         return [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]
     random = np.random.default_rng(settings.seed)
@@ -121,6 +138,40 @@ def combinations(fields: dict[str, list[Any]], settings: SearchSettings) -> list
         if len(found) == settings.trials:
             break
     return found
+
+
+def proposals(
+    fields: dict[str, list[Any]], settings: SearchSettings, trials: Sequence[Trial]
+) -> Iterator[dict[str, Any]]:
+    """Combinations one after another, each by what came of those before, which `trials` holds by then.
+
+    Whole numbers stay whole, and positive ones are searched by their logarithm. What was tried is not tried again.
+    """
+    ends = {name: _ends(name, values) for name, values in fields.items()}
+    surrogate = SurrogateSearch(
+        ends,
+        logarithmic=tuple(name for name, (low, _) in ends.items() if low > 0),
+        begin=max(2, min(_EVEN, settings.trials // 2)),
+    )
+    whole = {name for name, values in fields.items() if all(isinstance(v, int) for v in values)}
+    for number in range(settings.trials):
+        point = surrogate.ask(jax.random.fold_in(random.key(settings.seed, "proposals"), number))
+        chosen: dict[str, Any] = {name: round(v) if name in whole else v for name, v in point.items()}
+        if all(chosen != tried for tried, _ in trials):
+            yield chosen
+        loss = next(_val(done) for tried, done in trials if tried == chosen)
+        surrogate = surrogate.tell(chosen, loss)
+
+
+def _ends(name: str, values: list[Any]) -> tuple[float, float]:
+    """The least and the largest of some numbers."""
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) < max(2, len(values)) or not min(numbers) < max(numbers):
+        raise ArgumentError(
+            f"search.{name}={_written(values)}: a surrogate searches between numbers",
+            remedy=f"give the ends of a range, such as search.{name}=1e-4,1e-1, or use method=random",
+        )
+    return min(numbers), max(numbers)
 
 
 def flatten(search: dict[str, Any], prefix: str = "") -> dict[str, list[Any]]:
