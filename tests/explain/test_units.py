@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError
 from chainrule.explain import probes
-from chainrule.explain.methods.feature_maps import feature_maps, layer_of
+from chainrule.explain.methods.activation_maximisation import Ascent, dreamer
+from chainrule.explain.methods.feature_maps import climbable, feature_maps, layer_of
 from chainrule.explain.methods.projections import RULES, most_excited
 from chainrule.train import Run, keep
 
@@ -72,3 +74,22 @@ def test_the_most_excited_images_are_sorted_and_a_channel_must_exist() -> None:
     assert all(maps[one.image, one.row, one.column, 1] == one.activity for one in found)
     with pytest.raises(ArgumentError, match="there are 2 channels"):
         most_excited(maps, 2, 1)
+
+
+def test_a_unit_that_rests_at_first_is_woken() -> None:
+    """It rests near the mean image, and has no slope there of its own."""
+    pool = np.zeros((10, 4, 4, 1), np.float32)
+    pool[0] = 1.0
+    ascent = Ascent(steps=40, rate=0.3, jitter=0, l2=0.0, variation=0.0)
+
+    def network(x: Any) -> Any:
+        return jax.nn.relu(2 * x - 1)
+
+    reached = {}
+    for name, of in (("own", lambda x: feature_maps(network, x)[0]), ("climbable", climbable(network, 0))):
+        dream = dreamer(
+            lambda model, x, of=of: of(x)[:, 2, 2], jnp.asarray(pool), np.array([0]), ascent, 1, 0
+        )
+        reached[name] = float(network(dream(None))[0, 0, 2, 2, 0])
+    assert reached["own"] == 0
+    assert reached["climbable"] > 0.5

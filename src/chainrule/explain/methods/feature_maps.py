@@ -36,10 +36,33 @@ def rectified_by(network: Network, rectify: Rectifier) -> Callable[[Array], list
     def run(x: Array) -> list[Array]:
         program = jax.make_jaxpr(network)(x)
         found: list[Array] = []
-        _evaluate(program, [x], rectify, found, {})
+        _evaluate(program, [x], lambda number: rectify, found, {})
         return found
 
     return run
+
+
+def climbable(network: Network, layer: int) -> Callable[[Array], Array]:
+    """From images to one feature map, whose units have the slope of what they rectify: it leads out of where they rest.
+
+    A unit that rests has no slope of its own, and nothing would ever wake it.
+
+    >>> network = lambda x: jax.nn.relu(x - 1.0)
+    >>> jax.grad(lambda x: climbable(network, 0)(x).sum())(jnp.zeros((1, 1, 1, 1))).item()
+    1.0
+    """
+
+    def run(x: Array) -> Array:
+        program = jax.make_jaxpr(network)(x)
+        found: list[Array] = []
+        _evaluate(program, [x], lambda number: _seen_through if number == layer else jax.nn.relu, found, {})
+        return found[layer]
+
+    return run
+
+
+def _seen_through(x: Array) -> Array:
+    return x + jax.lax.stop_gradient(jax.nn.relu(x) - x)
 
 
 def sensitivity(network: Network, layer: int, x: Array, cotangent: Array) -> tuple[Array, Array]:
@@ -48,7 +71,7 @@ def sensitivity(network: Network, layer: int, x: Array, cotangent: Array) -> tup
     def run(shift: Array) -> tuple[Array, Array]:
         program = jax.make_jaxpr(network)(x)
         found: list[Array] = []
-        out = _evaluate(program, [x], jax.nn.relu, found, {layer: shift})
+        out = _evaluate(program, [x], lambda number: jax.nn.relu, found, {layer: shift})
         return out[0], found[layer]
 
     shape = jax.eval_shape(lambda x: feature_maps(network, x), x)[layer]
@@ -104,11 +127,14 @@ def _is_rectifier(name: str) -> bool:
 def _evaluate(
     program: Any,
     arguments: Sequence[Any],
-    rectify: Rectifier,
+    rectify: Callable[[int], Rectifier],
     found: list[Array],
     shifts: Mapping[int, Array],
 ) -> list[Any]:
-    """Run a program operation by operation with another rectifier; keep what rectifiers give, shifted where asked."""
+    """Run a program operation by operation with other rectifiers, by the number of the feature map that they give.
+
+    What rectifiers give is kept, shifted where that is asked for.
+    """
     jaxpr = program.jaxpr
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*program.consts, *arguments], strict=True))
 
@@ -119,7 +145,7 @@ def _evaluate(
         inputs = [read(atom) for atom in equation.invars]
         inner = body(equation)
         if inner is not None and label(equation) in _CAPS:
-            out = [jnp.minimum(rectify(inputs[0]), _CAPS[label(equation)])]
+            out = [jnp.minimum(rectify(len(found))(inputs[0]), _CAPS[label(equation)])]
             if out[0].ndim == 4:
                 if len(found) in shifts:
                     out = [out[0] + shifts[len(found)]]
@@ -132,4 +158,13 @@ def _evaluate(
     return [read(atom) for atom in jaxpr.outvars]
 
 
-__all__ = ["Network", "Rectifier", "feature_maps", "layer_number", "layer_of", "rectified_by", "sensitivity"]
+__all__ = [
+    "Network",
+    "Rectifier",
+    "climbable",
+    "feature_maps",
+    "layer_number",
+    "layer_of",
+    "rectified_by",
+    "sensitivity",
+]

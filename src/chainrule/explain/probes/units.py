@@ -20,7 +20,7 @@ from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.methods.activation_maximisation import Ascent, dreamer
-from chainrule.explain.methods.feature_maps import feature_maps, layer_number, layer_of
+from chainrule.explain.methods.feature_maps import climbable, feature_maps, layer_number, layer_of
 from chainrule.explain.methods.image_tiles import as_tile, enlarged
 from chainrule.explain.methods.projections import (
     RULES,
@@ -66,7 +66,7 @@ def examine(run: Run, data: Data, settings: UnitsSettings) -> Outcome:
     found = {unit: most_excited(maps, unit, settings.patches) for unit in units}
     jitter = max(1, min(run.schema.shape[:2]) // 8)
     dream = dreamer(
-        lambda model, x: _middle(feature_maps(model.logits, x)[number]),
+        lambda model, x: _middle(climbable(model.logits, number)(x)),
         *(x, np.array(units), Ascent(steps=settings.steps, jitter=jitter), 1, settings.seed),
     )
     dreams = dream(model)[0]
