@@ -146,6 +146,13 @@ def test_changes_flip_the_decision_and_leave_fixed_features_alone(classifier: Ru
     assert all("age" not in changed for changed in found.numbers["changed"])
     assert found.table is not None
     assert all(row[1] != row[2] for row in found.table.rows)
+    cheap, dear = (
+        probes.examine("counterfactual", classifier, rows="0", fixed=("city", "debt"), weights={"age": cost})
+        for cost in (1, 3)
+    )
+    np.testing.assert_allclose(dear.numbers["size"], 3 * np.array(cheap.numbers["size"]))
+    with pytest.raises(ArgumentError, match="weights=aeg: there is no such name \\(did you mean 'age'"):
+        probes.examine("counterfactual", classifier, weights={"aeg": 2})
 
 
 def test_rules_of_a_run_say_how_faithful_they_are(classifier: Run) -> None:

@@ -1,7 +1,7 @@
 """Counterfactuals of a classifier: how little of a row has to change before the decision is another."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -18,7 +18,7 @@ from chainrule.explain.methods.counterfactuals import Counterfactual, columns_of
 from chainrule.explain.methods.input_groups import Groups, groups_of
 from chainrule.explain.methods.raw_rows import raw_rows
 from chainrule.explain.methods.run_outputs import RunOutput, numbers_of, output_function
-from chainrule.explain.protocol import Count, Outcome, Probe, Settings
+from chainrule.explain.protocol import Count, Outcome, Positive, Probe, Settings
 from chainrule.models.protocol import Model
 from chainrule.train import Run
 
@@ -30,6 +30,10 @@ class CounterfactualSettings(Settings):
     rows: str = Field("0:3", description="held-out rows by number, as in 0:3 or 4,7")
     wanted: str = Field("", description="the class that is to be decided; none: any other")
     fixed: tuple[str, ...] = Field((), description="features that must not change")
+    weights: dict[str, Positive] = Field(
+        default_factory=dict,
+        description="what changes of a feature cost beside those of others, e.g. weights.age=3; 1 unless given",
+    )
     count: Count = Field(3, description="changes of different features for each row")
     n: Count = Field(2000, description="training examples that say what values there are")
 
@@ -41,6 +45,7 @@ def examine(run: Run, data: Data, settings: CounterfactualSettings) -> Outcome:
     function = output_function(run, data, "probability")
     flat = raw_rows(run, data.train, settings.n).x.astype(np.float64).reshape(-1, run.schema.dimensions)
     ways = columns_of(flat, fixed=_fixed(groups, settings.fixed), group=groups.membership.ravel())
+    ways = replace(ways, weights=ways.weights * _costs(groups, settings.weights))
     wanted = _class("wanted", settings.wanted, function.names) if settings.wanted else None
     listed: list[tuple[int, str, str, str, float]] = []
     changes: list[list[str]] = []
@@ -71,16 +76,20 @@ def examine(run: Run, data: Data, settings: CounterfactualSettings) -> Outcome:
             *declined,
             *said,
         ],
-        [_sizes(listed, changes, settings.fixed)],
+        [_sizes(listed, changes, settings)],
         Table("counterfactuals", "Smallest changes", ["row", "from", "to", "change", "size"], listed),
         {"row": [one[0] for one in listed], "size": sizes.tolist(), "changed": changes},
     )
 
 
 def _sizes(
-    listed: Sequence[tuple[int, str, str, str, float]], changes: Sequence[Sequence[str]], fixed: Sequence[str]
+    listed: Sequence[tuple[int, str, str, str, float]],
+    changes: Sequence[Sequence[str]],
+    settings: CounterfactualSettings,
 ) -> Bars:
-    held = f"; fixed: {', '.join(fixed)}" if fixed else ""
+    held = f"; fixed: {', '.join(settings.fixed)}" if settings.fixed else ""
+    times = [f"{weight:g} times for {name}" for name, weight in settings.weights.items()]
+    held = "".join([*(f", {one}" for one in times), held])
     return Bars(
         "counterfactual-size",
         "How much has to change",
@@ -119,6 +128,14 @@ def _decided(function: RunOutput, schema: Schema, rows: np.ndarray) -> np.ndarra
 
 def _fixed(groups: Groups, names: tuple[str, ...]) -> list[int]:
     return [int(groups.columns(_class("fixed", name, groups.names))[0]) for name in names]
+
+
+def _costs(groups: Groups, weights: Mapping[str, float]) -> np.ndarray:
+    """The factor of each entry."""
+    of_group = np.ones(len(groups.names))
+    for name, weight in weights.items():
+        of_group[_class("weights", name, groups.names)] = weight
+    return of_group[groups.membership.ravel()]
 
 
 def _class(setting: str, name: str, known: tuple[str, ...]) -> int:
