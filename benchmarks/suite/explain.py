@@ -80,7 +80,7 @@ def run(options: Options) -> Report:
         ],
         BATCH_GOAL,
     )
-    rows, columns, background, goal = (4, 13, 10, 0.05) if options.smoke else (1000, 20, 100, 0.01)
+    rows, columns, background, goal = (4, 13, 10, 0.01) if options.smoke else (1000, 20, 100, 0.01)
     given = problems.problem(rows, columns, background)
     ours, kernel, pairs = _equal_budgets(given, goal)
     notes.append(
