@@ -57,6 +57,12 @@ def test_a_new_head_is_trained_on_published_weights(cli: Command, photos: Any, u
     assert run.config["train"]["augment"]["resized_crop"] == 0.5
     assert run.schema.classes == ("dark", "light")
     assert "accuracy" in cli("score", "trained", "--json").last["metrics"]
+    plain = cli("train", "from=begun", "batch=8", "steps=2", "--dry-run")
+    assert "head     it learns alone for 1,000 steps" in plain.out
+    assert cli("train", "from=begun", "batch=8", "steps=2", "head_first=3", "run=both", "--json").code == 0
+    both: Any = Run.open("runs/both").model_at(0)
+    np.testing.assert_array_equal(both.stem.weight, photos.stem.weight)
+    assert not np.array_equal(both.head.weight, begun.head.weight)
     words = ["examples=2", "copies=2", "augment.mixup=0.5"]
     assert "mixup=0.5: pixels change by" in cli("probe", "trained", "augmentation", *words).out
 

@@ -128,12 +128,12 @@ def test_a_head_for_other_classes_learns_alone_before_all_layers(
     cli: Command, trained: Path, unreported: None
 ) -> None:
     short = ["from=toy", "data=ring", "data.n=200", "steps=8", "batch=16"]
-    result = cli("train", *short, "run=two")
+    result = cli("train", *short, "run=two", "head_first=1000")
     assert result.code == 0, result.err
-    assert "head     it learns alone for 2 steps, then all layers at a tenth of its rate" in result.out
+    assert "head     it learns alone for 1,000 steps, all layers follow at optimizer.lr=" in result.out
     config = yaml.safe_load(Path("runs/two/config.yaml").read_text())
-    assert config["model"]["from"]["head_first"] == 2
-    at_once = cli("train", *short, "head_first=0", "run=one")
+    assert config["model"]["from"]["head_first"] == 1000
+    at_once = cli("train", *short, "run=one")
     assert "alone" not in at_once.out
     other = yaml.safe_load(Path("runs/one/config.yaml").read_text())
     assert "head_first" not in other["model"]["from"]

@@ -132,7 +132,7 @@ def test_a_head_for_other_classes_learns_first_and_all_layers_follow_slowly(tmp_
     moons, rings = cr.data.load("moons", n=100), cr.data.load("rings", n=100)
     run = fit(cr.models.build("mlp", moons, width=4), moons, run=tmp_path / "moons", steps=2)
     found = fine_tune(run, rings, run=tmp_path / "rings", steps=8)
-    assert found.config["model"]["from"] == {**run.origin, "fresh": ["head"], "head_first": 2}
+    assert found.config["model"]["from"] == {**run.origin, "fresh": ["head"], "head_first": 1000}
     usual = TrainConfig.parse(**models.entry("mlp").training_for(rings.schema)).optimizer.lr
     assert found.settings.optimizer.lr == pytest.approx(usual / 10)
     before, begun, after = run.model, found.model_at(0), found.model_at(8)

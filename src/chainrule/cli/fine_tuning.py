@@ -28,8 +28,7 @@ def with_head_first(
     afresh = request.entry.head in start.fresh or never_trained
     steps = start.head_first
     if steps is None:
-        total = request.settled(data)[1]
-        steps = fine_tuning.usual_steps(model, data, dict(request.train), total) if afresh else 0
+        steps = fine_tuning.usual_steps(model, data, dict(request.train)) if never_trained else 0
     if not steps:
         return replace(request, start=replace(start, head_first=0))
     if not afresh:
@@ -38,14 +37,13 @@ def with_head_first(
             remedy=f"to begin it afresh: fresh={request.entry.head}",
         )
     fine_tuning.check(model, data, dict(request.train))
-    train = fine_tuning.slowed(dict(request.train), request.settled(data)[0])
+    train = fine_tuning.slowed(dict(request.train), request.entry, data)
     chosen = replace(request, start=replace(start, head_first=steps), train=train)
     if not quiet:
         rate = scientific(chosen.settled(data)[0].optimizer.lr)
         say(
             "head",
-            f"it learns alone for {steps:,} steps, then all layers at a tenth of its rate (optimizer.lr={rate}); "
-            "all at once: head_first=0",
+            f"it learns alone for {steps:,} steps, all layers follow at optimizer.lr={rate}; all at once: head_first=0",
         )
     return chosen
 
@@ -56,7 +54,8 @@ def head_alone(request: "TrainingRequest", model: "Model", data: "Data") -> "Mod
 
     if request.start is None or not request.start.head_first:
         return model
-    return fine_tuning.head_alone(model, data, request.settled(data)[0], request.start.head_first)
+    config = request.settled(data)[0]
+    return fine_tuning.head_alone(model, request.entry, data, config, request.start.head_first)
 
 
 __all__ = ["head_alone", "with_head_first"]

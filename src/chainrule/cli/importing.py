@@ -311,7 +311,7 @@ def _present(run: Any, opened: _Opened, *, new_head: bool, json: bool) -> None:
     say("run", str(run.path))
     if new_head:
         say("next", f"chainrule train from={handle(run.path)} recipe=finetune")
-        say("or", "without recipe=finetune: the new head first, then all layers at a tenth of its rate")
+        say("or", "without recipe=finetune: the new head first, then all layers at a tenth of the usual rate")
         say("or", f"the new head alone: add freeze={','.join(_body(model))}")
         return
     say("next", "   ·   ".join([*what_next(run, model), f"chainrule resume {handle(run.path)}"]))

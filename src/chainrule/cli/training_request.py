@@ -44,7 +44,7 @@ OWN = {
     "from": "run to begin with: its settings, its tokenizer and its weights",
     "fresh": "with from=: layers that begin afresh all the same, by name or pattern",
     "head_first": "with from= and a fresh head: steps in which the head learns alone, before all learn at a tenth of "
-    "its rate; usually a quarter of the steps; 0: all at once",
+    "the rate; 0: all at once; 1,000 where published weights got a new head, else 0",
     "vectors": "text file of GloVe or word2vec whose vectors the tokens begin with; freeze=LAYER keeps them",
     "callbacks": "FILE.py:FUNCTION, or several, asked after every evaluation; the file is run (docs/training.md)",
     "run": "name of the run, or path of its folder",

@@ -2,7 +2,8 @@
 
 What a head that begins at random sends back in its first steps would undo in the layers below what they have learnt.
 So it learns alone until it is a good linear classifier of the features as they are, on features that are computed once
-(`train_head`), and small steps of all layers follow.
+(`train_head`), and small steps of all layers follow. That suits features that are good already, such as those of
+published weights; where they are not, all layers at once learn sooner.
 
 Reference: Kumar, Raghunathan, Jones, Ma and Liang, Fine-tuning can distort pretrained features and underperform
 out-of-distribution, 2022, arXiv:2202.10054.
@@ -17,7 +18,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.splits import Rows
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import Entry, Model
 from chainrule.models.starting import replaced_head
 from chainrule.train import Run, TrainConfig, events, fit
 from chainrule.train.loop import merge, settled
@@ -25,10 +26,8 @@ from chainrule.transfer.heads import has_last_layer, last_layer, train_head
 
 SLOWER = 0.1
 """The rate of all layers in the second stage, as a share of that of the head in the first."""
-_SHARE = 4
-"""The first stage takes one in so many steps,"""
-_MOST = 1000
-"""and at most so many: it is a linear model."""
+STEPS = 1000
+"""Of the first stage: a linear model of kept features takes seconds, however long a step of all layers takes."""
 _OTHERWISE = (
     "freeze",
     "lora",
@@ -43,14 +42,14 @@ _OTHERWISE = (
 """Settings that say already what learns, and how fast."""
 
 
-def usual_steps(model: Model, data: Data, settings: dict[str, Any], total: int) -> int:
+def usual_steps(model: Model, data: Data, settings: dict[str, Any]) -> int:
     """Steps of the first stage unless they are given; 0 where everything learns at once.
 
     That is so where settings say what learns, and for models and data whose head cannot learn alone.
     """
     if _said(settings) or data.other is not None or not _alone(model, data):
         return 0
-    return min(total // _SHARE, _MOST)
+    return STEPS
 
 
 def check(model: Model, data: Data, settings: dict[str, Any]) -> None:
@@ -73,15 +72,19 @@ def _said(settings: dict[str, Any]) -> list[str]:
     return [name for name in _OTHERWISE if getattr(given, name) != getattr(usual, name)]
 
 
-def slowed(settings: dict[str, Any], config: TrainConfig) -> dict[str, Any]:
+def slowed(settings: dict[str, Any], entry: Entry, data: Data) -> dict[str, Any]:
     """Settings of the second stage: a tenth of the usual rate, unless a rate is given."""
     if "lr" in settings.get("optimizer", {}):
         return settings
-    return merge(settings, {"optimizer": {"lr": SLOWER * config.optimizer.lr}})
+    return merge(settings, {"optimizer": {"lr": SLOWER * _usual_rate(entry, data)}})
 
 
-def head_alone(model: Model, data: Data, config: TrainConfig, steps: int) -> Model:
-    """The model after the first stage; `config` is that of the second, of which the head has ten times the rate."""
+def _usual_rate(entry: Entry, data: Data) -> float:
+    return TrainConfig.parse(**entry.training_for(data.schema)).optimizer.lr
+
+
+def head_alone(model: Model, entry: Entry, data: Data, config: TrainConfig, steps: int) -> Model:
+    """The model after the first stage, at the usual rate; everything else is as `config` has it for the second."""
     own = config.optimizer.model_dump()
     return train_head(
         model,
@@ -90,7 +93,7 @@ def head_alone(model: Model, data: Data, config: TrainConfig, steps: int) -> Mod
         seed=config.seed,
         batch=min(config.batch, len(data.train)),
         balanced=config.balanced,
-        optimizer={**own, "lr": own["lr"] / SLOWER},
+        optimizer={**own, "lr": _usual_rate(entry, data)},
     )
 
 
@@ -106,9 +109,9 @@ def fine_tune(
 ) -> Run:
     """A run that begins with the layers of another and goes on with other data of the same kind.
 
-    Where classes or targets are others the head begins afresh and learns alone for `head_steps` (a quarter of the
-    steps, at most 1,000, unless given; 0: all layers at once); all layers follow at `optimizer={"lr": ...}`, a tenth of
-    the usual rate unless given. `settings` are those of training.
+    Where classes or targets are others the head begins afresh and learns alone for `head_steps` (1,000 unless given; 0:
+    all layers at once); all layers follow at `optimizer={"lr": ...}`, a tenth of the usual rate unless given.
+    `settings` are those of training.
     """
     entry = models.entry_of(source.model)
     if entry is None:
@@ -118,15 +121,14 @@ def fine_tune(
     head = replaced_head(entry, source.model, data.schema)
     model = models.begin(entry.name, source.model, data, seed=seed)
     given, defaults, many = {**settings, "seed": seed}, entry.training_for(data.schema), len(data.train)
-    config, total = settled(defaults, given, many)
     steps = head_steps
     if steps is None:
-        steps = usual_steps(model, data, settings, total) if head else 0
+        steps = usual_steps(model, data, settings) if head else 0
     origin: dict[str, Any] = {**source.origin, "fresh": [head] if head else []}
     if whole("fine_tune", "head_steps", steps, least=0):
         check(model, data, settings)
-        given = slowed(given, config)
-        model = head_alone(model, data, settled(defaults, given, many)[0], steps)
+        given = slowed(given, entry, data)
+        model = head_alone(model, entry, data, settled(defaults, given, many)[0], steps)
         origin["head_first"] = steps
     return fit(model, data, run=run, listener=listener, origin=origin, **given)
 
@@ -137,4 +139,4 @@ def _alone(model: Model, data: Data) -> bool:
     return rows and targets.of(data.schema).given and has_last_layer(model)
 
 
-__all__ = ["SLOWER", "check", "fine_tune", "head_alone", "slowed", "usual_steps"]
+__all__ = ["SLOWER", "STEPS", "check", "fine_tune", "head_alone", "slowed", "usual_steps"]
