@@ -62,7 +62,7 @@ class Batch(NamedTuple):
     y: Any = None
     weights: Any = None
     """What each example counts for in the loss of a model that predicts, one on average; `None`: all the same."""
-    place: Any = None
+    position: Any = None
     """Music: which share of its piece lies before the middle of each excerpt."""
 
     @property

@@ -168,14 +168,14 @@ def _excerpts(contents: Contents, pieces: np.ndarray, stride: int) -> Excerpts:
     starts = [_starts(contents, int(piece), stride) for piece in pieces]
     lengths = _lengths(contents)
     before = np.cumsum(lengths) - lengths
-    places = [
+    positions = [
         (own - before[piece] + contents.window / 2) / lengths[piece]
         for piece, own in zip(pieces, starts, strict=True)
     ]
     arrays = {
         "tokens": contents.x,
         "starts": np.concatenate([np.zeros(0, np.int64), *starts]).astype(np.int32),
-        "places": np.concatenate([np.zeros(0), *places]).astype(np.float32),
+        "positions": np.concatenate([np.zeros(0), *positions]).astype(np.float32),
     }
     if contents.y is not None:
         arrays["y"] = contents.y[_of_pieces(contents, pieces, stride)]

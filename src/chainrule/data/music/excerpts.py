@@ -15,7 +15,7 @@ from chainrule.data.splits import Split
 class Excerpts(Split):
     """`length` events of `arrays["tokens"]` from each of `arrays["starts"]` on, the class of each in "y" if any.
 
-    "places" says which share of its piece lies before the middle of each.
+    "positions" says which share of its piece lies before the middle of each.
 
     >>> found = Excerpts({"tokens": np.arange(9), "starts": np.array([0, 5])}, 3)
     >>> found.x.tolist()
@@ -32,8 +32,8 @@ class Excerpts(Split):
         """Excerpts by number, as int32."""
         locations = arrays["starts"][index][:, None] + np.arange(self.length)[None, :]
         y = arrays["y"][index] if "y" in arrays else None
-        place = arrays["places"][index] if "places" in arrays else None
-        return Batch(arrays["tokens"][locations].astype(np.int32), y, place=place)
+        position = arrays["positions"][index] if "positions" in arrays else None
+        return Batch(arrays["tokens"][locations].astype(np.int32), y, position=position)
 
 
 __all__ = ["Excerpts"]

@@ -99,9 +99,9 @@ def _strengths(batch: Batch) -> Int[Array, " batch"]:
 
 def _places(batch: Batch) -> Int[Array, " batch"]:
     """Which part of its piece the middle of each excerpt lies in."""
-    if batch.place is None:
+    if batch.position is None:
         return jnp.full(len(batch.x), UNSAID)
-    return (batch.place * _PARTS).astype(jnp.int32).clip(0, _PARTS - 1)
+    return (batch.position * _PARTS).astype(jnp.int32).clip(0, _PARTS - 1)
 
 
 def _key_of(value: str) -> int:
@@ -155,12 +155,12 @@ def hidden(key: Key, levels: Int[Array, "batch controls"], share: float) -> Int[
     return jnp.where(whole | single, UNSAID, levels)
 
 
-def told(
+def asked(
     names: Sequence[ControlName], given: Mapping[ControlName, Any]
 ) -> Int[np.ndarray, " controls"] | None:
     """The levels that a user asks for; what is not said is `UNSAID`, and nothing said `None`.
 
-    >>> told(["mode", "tempo"], {"tempo": 5.0, "mode": None}).tolist()
+    >>> asked(["mode", "tempo"], {"tempo": 5.0, "mode": None}).tolist()
     [-1, 4]
     """
     said = {name: value for name, value in given.items() if value is not None}
@@ -187,4 +187,4 @@ def vectors(
     return jnp.concatenate([jnp.zeros((len(levels), 0)), *parts], axis=1)
 
 
-__all__ = ["CONTROLS", "NAMES", "UNSAID", "ControlName", "hidden", "measured", "size", "told", "vectors"]
+__all__ = ["CONTROLS", "NAMES", "UNSAID", "ControlName", "asked", "hidden", "measured", "size", "vectors"]

@@ -158,8 +158,8 @@ class MusicModel(CanCompose, HasScores, HasPictures):
             )
         if self.config.controls:
             levels = controls.measured(self.config.controls, batch)
-            told = self._nats(batch.x, self._beside(batch.y, levels, len(batch.x)), None)
-            found["nats_per_event_controls_told"] = Scored(told.mean(axis=1), "nats/event")
+            given = self._nats(batch.x, self._beside(batch.y, levels, len(batch.x)), None)
+            found["nats_per_event_controls_told"] = Scored(given.mean(axis=1), "nats/event")
         return found
 
     def event_nats(
@@ -291,7 +291,7 @@ class MusicModel(CanCompose, HasScores, HasPictures):
 
     def _said(self, chosen: MusicOptions, n: int) -> _Said:
         """The class and the controls of each of `n` pieces, as numbers."""
-        levels = controls.told(self.config.controls, chosen.controls)
+        levels = controls.asked(self.config.controls, chosen.controls)
         wide = None if levels is None else jnp.broadcast_to(jnp.asarray(levels), (n, len(levels)))
         return _Said(self._classes(chosen.condition, n), wide)
 

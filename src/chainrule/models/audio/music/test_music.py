@@ -105,7 +105,7 @@ def test_controls_are_measured_as_tunes_were_made() -> None:
             "tempo": 1 / (0.008 * steps),
             "velocity": 4 * int(loudness) + 2,
         }
-        wanted.append(controls.told(names, said).tolist())  # type: ignore[union-attr]
+        wanted.append(controls.asked(names, said).tolist())  # type: ignore[union-attr]
     same = np.array(found) == np.array(wanted)
     assert same[:, 2:].all()
     assert same[:, :2].mean() > 0.8  # figures on another degree than the first sound like its key
@@ -115,10 +115,10 @@ def test_what_an_excerpt_does_not_tell_is_unsaid_and_its_place_comes_with_it(dat
     quiet = Batch(jnp.full((1, 4), events.encode([midi.Note(0.0, 0.1, 60, 9)])[-2]))  # time passes, no more
     assert controls.measured(controls.NAMES, quiet).tolist() == [[controls.UNSAID] * 5]
     batch = data.test.batch(np.arange(len(data.test)))
-    places = np.asarray(controls.measured(("position",), jax.tree.map(jnp.asarray, batch)))[:, 0]
-    assert places.min() == 0
-    assert places.max() >= 6
-    assert (np.diff(places[:10]) >= 0).all()
+    positions = np.asarray(controls.measured(("position",), jax.tree.map(jnp.asarray, batch)))[:, 0]
+    assert positions.min() == 0
+    assert positions.max() >= 6
+    assert (np.diff(positions[:10]) >= 0).all()
 
 
 def test_controls_are_hidden_together_or_one_by_one() -> None:
