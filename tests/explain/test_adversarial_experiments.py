@@ -224,6 +224,15 @@ def test_decisions_about_packs_and_conditions_are_not_taken_apart(tmp_path: Path
     assert not probes.get("frozen-generator").applies(given, moons.schema)
 
 
+def test_noise_of_models_by_labels_is_walked_under_conditions_of_their_shape(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(80, 2)).astype(np.float32)
+    points = data.from_arrays(x, (x > 0).astype(np.uint8))
+    model = models.build("gan", points, width=8, depth=1, conditional=True)
+    run = fit(model, points, run=tmp_path / "labelled", steps=2, batch=16)
+    outcome = probes.examine("noise-space", run, n=3, starts=2, steps=2)
+    assert {picture.name for picture in outcome.pictures} == {"residuals", "traversals", "great-circles"}
+
+
 def test_tensors_of_both_players_are_told_apart_by_name(ring: Run) -> None:
     found = probes.examine("gradients", ring).numbers
     weights = {name.split(".")[0] for name in found}

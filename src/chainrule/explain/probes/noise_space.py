@@ -131,7 +131,7 @@ def _inverted(
     """Examples of a split, or of the generator itself, and what was found for them."""
     n, many = counts
     if split is None:
-        y = _conditions(model, n)
+        y = model.some_conditions(n)
         x = np.asarray(model.generate(model.noise(random.named(key, "own"), n), y))
     else:
         batch = split.batch(np.unique(np.linspace(0, len(split) - 1, n).astype(int)))
@@ -147,18 +147,6 @@ def _inverted(
         return made
 
     return x, invert(generate, jnp.asarray(x), starts, settings.steps, settings.rate)
-
-
-def _conditions(model: Any, n: int) -> np.ndarray | None:
-    """Classes in turn for a model that takes them."""
-    if not model.conditional:
-        return None
-    count = len(model.schema.classes)
-    return (
-        np.arange(n, dtype=np.int32) % count
-        if count
-        else np.zeros((n, *model.schema.target_shape), np.float32)
-    )
 
 
 def _residuals(found: dict[str, tuple[np.ndarray, Inverted]]) -> Lines:
@@ -205,9 +193,8 @@ def _walks(model: Any, schema: Schema, key: jax.Array) -> list[Picture]:
 def _made(model: Any, ways: np.ndarray) -> tuple[np.ndarray, int]:
     """Examples of all vectors of several ways, each of one condition, and how long a way is."""
     count, long, size = ways.shape
-    y = _conditions(model, count)
-    repeated = None if y is None else np.repeat(y, long, axis=0)
-    return np.asarray(model.generate(jnp.asarray(ways.reshape(-1, size)), repeated)), long
+    conditions = model.some_conditions(count, long)
+    return np.asarray(model.generate(jnp.asarray(ways.reshape(-1, size)), conditions)), long
 
 
 def _shown_as_images(name: str, title: str, caption: str, made: np.ndarray, long: int) -> Picture:

@@ -211,7 +211,14 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
 
     def _real(self, batch: Batch) -> tuple[Array, Any]:
         x = batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32))
-        return self.to_networks(x), batch.y if self.generator.condition is not None else None
+        return self.to_networks(x), self.given(batch.y)
+
+    def given(self, y: Any) -> Array | None:
+        """Targets of a batch as networks read them, or nothing where examples are made without conditions."""
+        if (encoder := self.generator.condition) is None:
+            return None
+        y = jnp.asarray(y)
+        return y if isinstance(encoder, ClassEncoder) else y.astype(jnp.promote_types(y.dtype, jnp.float32))
 
     def _whole_packs(self, x: Array, y: Any) -> tuple[Array, Any]:
         count = len(x) // self.discriminator.pack * self.discriminator.pack
@@ -241,8 +248,7 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
         is one of fewer examples does not matter.
         """
         x = batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32))
-        y = batch.y if self.generator.condition is not None else None
-        drawn = self.from_networks(self.generator(self.noise(key, len(x), x.dtype), y))
+        drawn = self.from_networks(self.generator(self.noise(key, len(x), x.dtype), self.given(batch.y)))
         coverage, precision = coverage_and_precision(x, drawn)
         seen = {"coverage": coverage, "precision": precision}
         one, other = x[::2], x[1::2]
@@ -343,7 +349,7 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
         return self.generate(self.noise(key, n), self.some_conditions(n))
 
     def some_conditions(self, n: int, repeat: int = 1) -> Array | None:
-        """Conditions to show `n` times `repeat` examples by: classes in turn, the mean of values; none without any."""
+        """Conditions to show `n` times `repeat` examples by: classes in turn, the mean of values, no labels."""
         encoder = self.generator.condition
         if encoder is None:
             return None

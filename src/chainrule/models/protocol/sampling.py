@@ -66,6 +66,13 @@ class HasGenerator(CanSample):
     def generate(self, z: Float[Array, "n size"], condition: Any = None) -> Array:
         """The example of each vector of noise, in model units; a condition is that of `sample`."""
 
+    def some_conditions(self, n: int, repeat: int = 1) -> Array | None:
+        """Default: examples need no conditions to be shown.
+
+        Otherwise those to show `n` times `repeat` examples by, each condition as often as that in a row.
+        """
+        del n, repeat
+
 
 class HasDiscriminator(HasGenerator):
     """Was trained against a network that tells its examples from those of the data."""
