@@ -279,11 +279,13 @@ def test_alarms_are_marked_where_they_were_raised_though_all_is_well_at_the_end(
     assert list(scores.marks) == [(300.0, "collapse")]
 
 
-def test_the_gap_of_a_critic_is_drawn_as_not_calibrated_and_clipped_shares_beside_it() -> None:
+def test_the_gap_of_a_critic_is_drawn_as_not_calibrated_with_clipped_shares_or_slopes_beside_it() -> None:
     lines = history(
-        discriminator__gap=("train", [0.3, 0.2]), discriminator__clipped_share=("train", [0.5, 0.6])
+        discriminator__gap=("train", [0.3, 0.2]),
+        discriminator__clipped_share=("train", [0.5, 0.6]),
+        discriminator__slope_mean=("train", [0.9, 1.1]),
     )
     drawn = {picture.name: picture.title for picture in diagnostics.curves(games["wasserstein"], lines, [])}
-    assert drawn.keys() == {"gap", "clipped"}
+    assert drawn.keys() == {"gap", "clipped", "slope-lengths"}
     assert "not calibrated" in drawn["gap"]
     assert not diagnostics.curves(games["relativistic"], lines, [])

@@ -162,12 +162,22 @@ def curves(game: AdversarialGame, history: History, found: Sequence[Alarm]) -> l
             history,
             "told-apart",
             "How often examples are told apart",
-            "share",
+            "share" if game.threshold is not None else "share of pairs",
             shares,
             caption="A discriminator that is always right, or always undecided at 0.5 with samples that differ, "
             "teaches the generator nothing.",
         ),
         *_beside_real(history, marks),
+        _several(
+            history,
+            "spread",
+            "How far apart samples are",
+            "beside real examples",
+            {"samples": "generator.spread"},
+            marks=marks,
+            caption="Root mean squared distance of two samples of a batch, beside that of two real examples: 1 where "
+            f"both vary as much. Below {_NARROW:g} samples are all alike, which raises an alarm.",
+        ),
         _several(
             history,
             "gradients",
@@ -194,6 +204,7 @@ def curves(game: AdversarialGame, history: History, found: Sequence[Alarm]) -> l
             caption="These are moves in a game, not progress: both may stand still while samples improve, or fall "
             "while they get worse.",
         ),
+        _bound(game, history),
         *_of_critic(game, history),
     ]
     return [picture for picture in pictures if picture is not None]
@@ -228,6 +239,25 @@ def _beside_real(history: History, marks: Sequence[tuple[float, str]]) -> list[L
     ]
 
 
+def _bound(game: AdversarialGame, history: History) -> Lines | None:
+    """What the critic of an f-divergence says it is at least, on batches it has not learned from yet."""
+    step, loss = _column(history, "discriminator.game_loss")
+    if game.bounds is None or not len(step):
+        return None
+    one = game.bounds
+    ends = step[[0, -1]].astype(float)
+    remark = f" {one.remark}" if one.remark else ""
+    return Lines(
+        "bound",
+        f"Lower bound of {one.name}",
+        "step",
+        "divergence",
+        {"by the critic": (step.astype(float), -loss), "equal laws": (ends, np.full(2, one.at_one))},
+        caption="Of the data from samples, on fresh batches: as tight as the critic is good, and below what equal laws "
+        f"have where it is wrong. A bound that falls means samples that are nearer, or a critic that is worse.{remark}",
+    )
+
+
 def _of_critic(game: AdversarialGame, history: History) -> list[Lines | None]:
     """What only critics have: a gap that stands for a distance, and perhaps weights that are clipped."""
     if game.threshold is not None or game.paired:
@@ -248,6 +278,15 @@ def _of_critic(game: AdversarialGame, history: History) -> list[Lines | None]:
             "Parameters of the critic at the ends of the box",
             "share",
             {"at the ends": "discriminator.clipped_share"},
+        ),
+        _several(
+            history,
+            "slope-lengths",
+            "Slopes of the critic between real and generated examples",
+            "length",
+            {"mean": "discriminator.slope_mean", "largest": "discriminator.slope_largest"},
+            caption="Of pairs drawn at random. The penalty pulls them to 1; theory has them there only between "
+            "examples that an optimal transport couples.",
         ),
     ]
 
@@ -271,10 +310,17 @@ def _scores(game: AdversarialGame, history: History, marks: Sequence[tuple[float
         + (
             "Where the generator has won, both lie at half of real_target: 0.5 unless labels are smoothed."
             if game.probability
-            else ""
+            else _undecided_at(game)
         )
         + (" Marks are alarms." if marks else ""),
     )
+
+
+def _undecided_at(game: AdversarialGame) -> str:
+    if game.threshold is None:
+        return ""
+    at = f"{game.threshold:.3g}" + (" times real_target" if game.can_smooth else "")
+    return f"Where both are equally likely, the best score is {at}."
 
 
 def _several(

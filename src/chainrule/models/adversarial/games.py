@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
 from chainrule.core.types import Array, Float, Scalar
+from chainrule.probability.divergences import FDivergence
 
 softplus = jax.nn.softplus
 Scores = Float[Array, " n"]
@@ -48,6 +49,9 @@ class AdversarialGame:
     """Whether real examples have a target that can be less than 1."""
     bounded: bool = True
     """Whether a discriminator that is always right has won, and has nothing more to say."""
+    bounds: FDivergence | None = None
+    """The f-divergence of the data from what is generated whose lower bound is the discriminator's loss with its sign
+    turned round; none: the loss bounds nothing that has a name."""
     reference: str = ""
 
 

@@ -14,6 +14,7 @@ from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.generated.toys import modes_of
 from chainrule.data.previews import heads
+from chainrule.models.adversarial.games import undecided
 from chainrule.models.adversarial.penalties import interpolates, lengths, scores_and_slopes
 from chainrule.networks.pictures import generators
 from chainrule.nn import Conv, Linear
@@ -60,6 +61,7 @@ def _plane(model: Any, data: Data, key: Key) -> Scatter:
     longest = np.linalg.norm(slope, axis=1).max()
     steps = slope / max(longest, 1e-12) * 0.08 * (right - left)
     back = data.scaling.inverse
+    line = undecided(model.game, model.real_target)
     x_label, y_label = heads(data.schema, 2)
     (west, south), (east, north) = (
         np.asarray(back(np.array([[left, bottom], [right, top]]))).astype(float).tolist()
@@ -72,8 +74,15 @@ def _plane(model: Any, data: Data, key: Key) -> Scatter:
         {"data": np.asarray(back(real)), "generated": np.asarray(back(drawn))},
         field=field,
         extent=(west, east, south, north),
+        contours=[] if line is None else [(line, "undecided")],
         arrows=(np.asarray(back(begin)), np.asarray(back(begin + steps)) - np.asarray(back(begin))),
-        caption="Colour: the score of the discriminator. Arrows: the way its slope sends generated points, the longest "
+        caption="Colour: the score of the discriminator, "
+        + (
+            "with a line half way between the lowest and the highest. "
+            if line is None
+            else "with a line where it finds both equally likely. "
+        )
+        + "Arrows: the way its slope sends generated points, the longest "
         "drawn as a twelfth of the width. Where the game has come to rest, they are short and of no common direction: "
         f"the largest slope is {longest:.2g}.",
     )
@@ -91,7 +100,7 @@ def _slopes(model: Any, data: Data, key: Key) -> Lines:
     """Lengths of slopes at real and generated examples and between them."""
     index = np.unique(np.linspace(0, len(data.train) - 1, _SEEN).astype(int))
     batch = data.train.batch(index)
-    y = jnp.asarray(batch.y) if model.conditional else None
+    y = model.given(batch.y)
     found = {name: np.asarray(size) for name, size in _lengths(model, jnp.asarray(batch.x), y, key).items()}
     most = max(float(np.quantile(size, 0.995)) for size in found.values()) * 1.1 + 1e-9
     edges = np.linspace(0, most, _BINS + 1)

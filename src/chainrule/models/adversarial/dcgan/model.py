@@ -71,11 +71,6 @@ def canvas_for(schema: Schema, resizing: str) -> int:
             remedy=f"let the players see them at {side}×{side}: resizing=pad (black edges) or resizing=resize\n"
             "or train a game of images of any size: chainrule train gan",
         )
-    if not units.unit(schema):
-        raise CapabilityError(
-            "dcgan makes images whose entries lie in [-1, 1]; these have entries that are read as continuous",
-            remedy="say how many levels they have: data.levels=256",
-        )
     return side
 
 

@@ -72,6 +72,7 @@ def f_game(divergence: FDivergence, saturating: bool) -> AdversarialGame:
         generator,
         log_ratio if _tells_ratios(divergence) else None,
         threshold=_undecided(divergence),
+        bounds=divergence,
         reference="Nowozin, Cseke and Tomioka, f-GAN, NeurIPS 2016",
     )
 

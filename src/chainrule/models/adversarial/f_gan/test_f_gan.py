@@ -9,6 +9,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.core.errors import ArgumentError, DivergedError
+from chainrule.core.pictures import Lines
+from chainrule.models.adversarial import diagnostics
 from chainrule.models.adversarial.f_gan.model import BOUNDED, game_of
 from chainrule.models.adversarial.games import games
 from chainrule.probability.divergences import f_divergences, register
@@ -86,6 +88,21 @@ def test_a_divergence_that_was_registered_is_trained_by_its_name() -> None:
     data = cr.data.load("ring", n=200)
     model = cr.models.build("f-gan", data, divergence=name, width=8, depth=1)
     assert model.game.name == name  # type: ignore[attr-defined]
+
+
+def test_the_bound_is_drawn_beside_that_of_equal_laws_with_what_has_to_be_said_of_it() -> None:
+    lines = {
+        "step": np.array([100, 200]),
+        "split": np.array(["train", "train"]),
+        "discriminator.game_loss": np.array([1.30, 1.38]),
+    }
+    drawn = {one.name: one for one in diagnostics.curves(game_of("gan", False), lines, [])}
+    bound = drawn["bound"]
+    assert isinstance(bound, Lines)
+    np.testing.assert_array_equal(bound.series["by the critic"][1], [-1.30, -1.38])
+    np.testing.assert_allclose(bound.series["equal laws"][1], -2 * np.log(2))
+    assert "2 JSD - 2 log 2" in bound.caption
+    assert "bound" not in {one.name for one in diagnostics.curves(games["minimax"], lines, [])}
 
 
 def test_what_is_no_divergence_is_refused() -> None:
