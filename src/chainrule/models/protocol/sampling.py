@@ -72,6 +72,7 @@ class HasGenerator(CanSample):
         Otherwise those to show `n` times `repeat` examples by, each condition as often as that in a row.
         """
         del n, repeat
+        return None
 
 
 class HasDiscriminator(HasGenerator):

@@ -2,7 +2,7 @@
 
 from chainrule.models.adversarial.building import counted_classes
 from chainrule.models.adversarial.gan.model import GAN, GANConfig
-from chainrule.models.adversarial.training import TRAINING, penalised_training_on, suited
+from chainrule.models.adversarial.training import PENALISED_TRAINING, penalised_training_on, suited
 from chainrule.models.protocol import Entry
 
 entry = Entry(
@@ -19,7 +19,7 @@ entry = Entry(
     "the GAN! A modern baseline GAN, NeurIPS 2024",
     measured=counted_classes,
     suited=suited,
-    training=TRAINING,
+    training=PENALISED_TRAINING,
     training_on=penalised_training_on,
 )
 

@@ -263,3 +263,10 @@ def test_noise_is_sized_for_the_game_and_the_data() -> None:
     }
     assert found == {"gan": [2, 16], "f-gan": [2, 64], "wgan-gp": [2, 64]}
     assert cr.models.build("gan", ring, latent=8).config.latent == 8  # type: ignore[attr-defined]
+
+
+def test_games_of_vectors_with_penalties_have_no_momentum_and_a_long_memory() -> None:
+    entry = cr.models.entry("gan")
+    ring, digits = (entry.training_for(cr.data.load(name).schema)["optimizer"] for name in ("ring", "digits"))
+    assert (ring["lr"], ring["betas"]) == (3e-3, (0.0, 0.99))
+    assert (digits["lr"], digits["betas"]) == (2e-3, (0.5, 0.9))
