@@ -1,4 +1,4 @@
-"""The networks of the soft actor-critic: a policy, and critics that read an observation beside an action."""
+"""The network of the soft actor-critic, and its policy."""
 
 from collections.abc import Sequence
 from typing import final
@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.agents.learning.base import Decision, Policy
-from chainrule.agents.learning.policies import GaussianActions, vectors
+from chainrule.agents.learning.continuous import ActionCritic
+from chainrule.agents.learning.policies import GaussianActions
 from chainrule.agents.learning.value_networks import DenseBody
 from chainrule.core.types import Array, Float, Key, Tree
 from chainrule.nn import Linear
@@ -37,24 +38,6 @@ class Actor(eqx.Module):
 
 
 @final
-class ActionCritic(eqx.Module):
-    """The value of an action; actions are given between -1 and 1, so that all of them weigh alike."""
-
-    body: DenseBody
-    head: Linear
-
-    def __init__(self, inputs: int, actions: int, widths: Sequence[int], *, key: Key) -> None:
-        one, two = jax.random.split(key)
-        self.body = DenseBody(inputs + actions, widths, key=one)
-        self.head = Linear(widths[-1], 1, key=two, initializer="torch")
-
-    def __call__(self, observations: Array, actions: Float[Array, "batch actions"]) -> Float[Array, " batch"]:
-        """Values of actions in these observations."""
-        joint = jnp.concatenate([vectors(observations), actions], axis=-1)
-        return self.head(self.body(joint))[:, 0]
-
-
-@final
 class SACPolicy(Policy):
     """Actions drawn from the actor's distribution, or its middle; valued by the lower of the critics."""
 
@@ -77,4 +60,4 @@ class SACPolicy(Policy):
         return Decision(action, memory, value, self.actions.preferences(numbers)[0])
 
 
-__all__ = ["ActionCritic", "Actor", "SACPolicy"]
+__all__ = ["Actor", "SACPolicy"]

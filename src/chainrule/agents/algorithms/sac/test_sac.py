@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from chainrule.agents.algorithms.sac import SAC, SACConfig
-from chainrule.agents.algorithms.sac.learner import Parts, SACBatch, soft_losses
-from chainrule.agents.algorithms.sac.networks import ActionCritic, Actor
+from chainrule.agents.algorithms.sac.learner import Parts, soft_losses
+from chainrule.agents.algorithms.sac.networks import Actor
 from chainrule.agents.envs import make
 from chainrule.agents.envs.spaces import Box
 from chainrule.agents.learning import loop
+from chainrule.agents.learning.continuous import ActionCritic, ContinuousBatch
 from chainrule.agents.learning.policies import GaussianActions
 from chainrule.core.errors import ArgumentError
 from tests.agents.worlds import OneStep
@@ -25,10 +26,10 @@ def critics(seed: int) -> tuple[ActionCritic, ActionCritic]:
 
 
 @pytest.fixture(scope="module")
-def problem() -> tuple[Parts, tuple[ActionCritic, ActionCritic], SACBatch, jax.Array]:
+def problem() -> tuple[Parts, tuple[ActionCritic, ActionCritic], ContinuousBatch, jax.Array]:
     noise = np.random.default_rng(0)
     seen = noise.normal(size=(2, BATCH, 3)).astype(np.float32)
-    batch = SACBatch(
+    batch = ContinuousBatch(
         jnp.asarray(seen[0]),
         jnp.asarray(noise.uniform(-1, 1, (BATCH, 2)), jnp.float32),
         jnp.asarray(noise.normal(size=BATCH), jnp.float32),
@@ -129,7 +130,7 @@ def test_actions_and_settings_that_do_not_fit_are_refused() -> None:
         SAC(SACConfig(), make("cartpole"), 10_000)
     with pytest.raises(ArgumentError, match="between finite bounds"):
         SAC(SACConfig(), OneStep(True, Box(-np.inf, np.inf, (1,))), 10_000)
-    with pytest.raises(ArgumentError, match="steps=1000: nothing is learnt before step 1000"):
+    with pytest.raises(ArgumentError, match="steps=1000: nothing is learnt before step 2560"):
         SAC(SACConfig(), make("pendulum"), 1000)
     with pytest.raises(ArgumentError, match="batch=256: the buffer holds 100 steps"):
         SAC(SACConfig(buffer=100), make("pendulum"), 10_000)
