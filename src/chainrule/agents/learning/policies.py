@@ -54,6 +54,10 @@ class ActionDistribution(eqx.Module):
     def action(self, drawn: Array) -> Array:
         """The action that a draw means."""
 
+    def drawn(self, action: Array) -> Array:
+        """Default: the draw that means an action is the action itself."""
+        return action
+
     @abc.abstractmethod
     def log_prob(self, numbers: Array, drawn: Array) -> Array:
         """The logarithm of the probability, or density, of the action that a draw means."""
@@ -177,6 +181,8 @@ class SeveralCategoricalActions(ActionDistribution):
         return jnp.sum(jnp.stack(parts), axis=0)
 
 
+_INSIDE = 1 - 1e-6
+"""How near to its bounds, in units of their distance from the centre, an action is taken to lie at most."""
 _NODES, _WEIGHTS = (a.astype(np.float32) for a in np.polynomial.hermite_e.hermegauss(16))
 
 
@@ -225,6 +231,14 @@ class GaussianActions(ActionDistribution):
         if self.half:
             drawn = _like(drawn, self.centre) + _like(drawn, self.half) * jnp.tanh(drawn)
         return drawn.reshape(*drawn.shape[:-1], *self.shape)
+
+    def drawn(self, action: Array) -> Array:
+        """The number before it was squashed; actions at a bound, where there is none, are taken as just inside it."""
+        flat = action.reshape(*action.shape[: action.ndim - len(self.shape)], self.outputs)
+        if not self.half:
+            return flat
+        share = (flat - _like(flat, self.centre)) / _like(flat, self.half)
+        return jnp.arctanh(jnp.clip(share, -_INSIDE, _INSIDE))
 
     def log_prob(self, numbers: Array, drawn: Array) -> Array:
         mean, log_scale = self._split(numbers)

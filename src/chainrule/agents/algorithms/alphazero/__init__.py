@@ -4,6 +4,7 @@ from typing import Any
 
 from chainrule.agents.algorithms.alphazero.config import AlphaZeroConfig
 from chainrule.agents.algorithms.alphazero.learner import AlphaZero
+from chainrule.agents.algorithms.starting import located, opened
 from chainrule.agents.learning.base import AlgorithmEntry, HasGameNetwork
 from chainrule.agents.policy_value.network import PolicyValueNetwork
 from chainrule.core.errors import ArgumentError
@@ -16,9 +17,7 @@ def _build(config: AlphaZeroConfig, env: Any, steps: int) -> AlphaZero:
 
 def _resolved(config: AlphaZeroConfig, env: Any) -> AlphaZeroConfig:
     del env
-    if not config.start:
-        return config
-    return config.model_copy(update={"start": str(_opened(config.start).path.resolve())})
+    return located(config, "start")
 
 
 def _begun(config: AlphaZeroConfig) -> AlphaZeroConfig:
@@ -26,22 +25,15 @@ def _begun(config: AlphaZeroConfig) -> AlphaZeroConfig:
     return config.model_copy(update={"start": ""})
 
 
-def _opened(run: str) -> Any:
-    # Runs know all algorithms, so that an algorithm can only ask for them when it is used.
-    from chainrule.agents.training.run import AgentRun
-
-    return AgentRun.open(run)
-
-
 def _learnt(run: str) -> PolicyValueNetwork:
     """The network of another run."""
-    opened = _opened(run)
-    if not isinstance(opened.learner, HasGameNetwork):
+    found = opened(run)
+    if not isinstance(found.learner, HasGameNetwork):
         raise ArgumentError(
-            f"start={run}: a run of {opened.config['model']['name']} has no network that says both move and outcome",
+            f"start={run}: a run of {found.config['model']['name']} has no network that says both move and outcome",
             remedy="train one by imitation, or by alphazero",
         )
-    learnt: PolicyValueNetwork = opened.learner.network(opened.state())
+    learnt: PolicyValueNetwork = found.learner.network(found.state())
     return learnt
 
 

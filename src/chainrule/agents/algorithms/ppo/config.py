@@ -59,6 +59,10 @@ class PPOConfig(PolicyConfig):
     memory: Literal["none", "gru", "lstm"] = pydantic.Field(
         default="none", description="a recurrent layer, for what one observation does not tell"
     )
+    start: str = pydantic.Field(
+        default="",
+        description="a run of behaviour-cloning or ppo whose network training begins with; none: with nothing",
+    )
     hidden: int = pydantic.Field(default=64, ge=1, le=65536, description="units of the recurrent layer")
 
 

@@ -31,6 +31,7 @@ from chainrule.agents.learning.on_policy import (
 )
 from chainrule.agents.learning.policies import ActionDistribution, NetworkPolicy, distribution_over
 from chainrule.agents.learning.rollouts import gather
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key, Tree
 
 
@@ -65,12 +66,19 @@ class PPO(Learner[PolicyState], HasLearningSignal, HasWorlds):
     iterations: int = eqx.field(static=True)
     """Of the whole training, over which the learning rate falls."""
     actions: ActionDistribution
+    initial: ActorCritic | None
+    """The network that training begins with; None to begin with nothing."""
 
-    def __init__(self, config: PPOConfig, env: Environment[Any], steps: int) -> None:
+    def __init__(
+        self, config: PPOConfig, env: Environment[Any], steps: int, initial: ActorCritic | None = None
+    ) -> None:
         self.env = vector_observations(env)
         self.config = resolved(config, env)
         self.actions = distribution_over(env.action_space)
         self.iterations = max(1, -(-steps // self.steps_per_iteration))
+        if initial is not None:
+            _check_alike(eqx.filter_eval_shape(lambda key: self._fresh(key), jax.random.key(0)), initial)
+        self.initial = initial
 
     @property
     def steps_per_iteration(self) -> int:
@@ -82,8 +90,7 @@ class PPO(Learner[PolicyState], HasLearningSignal, HasWorlds):
 
     def begin(self, key: Key, hyper: PPOHyper) -> PolicyState:
         network_key, key = jax.random.split(key)
-        config = self.config
-        network = actor_critic(config, self.env, self.actions, config.memory, config.hidden, network_key)
+        network = self._fresh(network_key) if self.initial is None else self.initial
         return begin_policy(self.env, network, self._worlds, hyper, adam_state(network), key)
 
     def iterate(self, state: PolicyState) -> tuple[PolicyState, dict[str, Array]]:
@@ -184,6 +191,10 @@ class PPO(Learner[PolicyState], HasLearningSignal, HasWorlds):
         (flat, moments, _), seen = jax.lax.scan(epoch, start, orders)
         return unflat(flat), moments, {name: values.mean() for name, values in seen.items()}
 
+    def _fresh(self, key: Key) -> ActorCritic:
+        config = self.config
+        return actor_critic(config, self.env, self.actions, config.memory, config.hidden, key)
+
     @property
     def _worlds(self) -> int:
         return int(self.config.environments or 1)
@@ -191,6 +202,16 @@ class PPO(Learner[PolicyState], HasLearningSignal, HasWorlds):
     @property
     def _length(self) -> int:
         return int(self.config.length or 1)
+
+
+def _check_alike(wanted: ActorCritic, given: ActorCritic) -> None:
+    """Refuse a network of another kind or size than the settings say."""
+    shapes = [[leaf.shape for leaf in jax.tree.leaves(one)] for one in (wanted, given)]
+    if type(wanted) is not type(given) or shapes[0] != shapes[1]:
+        raise ArgumentError(
+            "start: the network to begin with has another size than these settings, or sees another world",
+            remedy="use its environment, and its settings of widths, activation and memory",
+        )
 
 
 __all__ = ["PPO", "PPOHyper", "clipped_objective"]
