@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from chainrule.agents import envs
+from chainrule.agents.envs import wrappers
+from chainrule.agents.envs.wrappers.moments import SeenMoments
 from chainrule.agents.evaluation.evaluate import AgentEvaluation, evaluate
-from chainrule.agents.evaluation.maps import maps
+from chainrule.agents.evaluation.maps import _shown, maps
 from chainrule.agents.evaluation.pictures import (
     action_bars,
     course,
@@ -229,3 +231,24 @@ def test_one_agent_in_pictures(recordings: list[Recording]) -> None:
     ]
     assert [one.name for one in found] == names
     assert pictures(Remembering(), Countdown(9), {}, {}, 0.9) == []
+
+
+def test_maps_see_through_wrappers_whose_moments_are_settled() -> None:
+    inside = envs.make("pendulum")
+    moments = SeenMoments(jnp.float32(9.0), jnp.array([0.5, 0.0, 1.0]), jnp.array([0.25, 1.0, 4.0]))
+    env = wrappers.TimeLimit(wrappers.NormalizeObservation(inside, moments), 20)
+    policy = Linear(jnp.array([1.0, 0.0, 0.0]), continuous=True)
+    names = {str(number): one for number, one in enumerate(record(policy, env, KEYS[:2], greedy=False))}
+    titles = [picture.title for picture in maps(policy, env, names, names)]
+    assert titles == ["What the agent expects", "What the agent does", "Where it comes while exploring"]
+    shown = _shown(env, jnp.asarray(inside.plane().observations[0]))  # type: ignore[attr-defined]
+    raw = inside.plane().observations[0]  # type: ignore[attr-defined]
+    assert shown is not None
+    np.testing.assert_allclose(shown, (raw - [0.5, 0, 1]) / [0.5, 1, 2], rtol=1e-4)
+    assert not maps(policy, wrappers.FrameStack(env, 2), {})
+
+
+def test_values_of_other_rewards_than_those_that_are_earned_stand_alone(recordings: list[Recording]) -> None:
+    *_, values = course(recordings[0], 0.9, earned=False)
+    assert isinstance(values, Lines)
+    assert set(values.series) == {"expected"}

@@ -83,7 +83,7 @@ UNHEALTHY: dict[str, tuple[dict[str, Any], Facts, int, str]] = {
         40_000,  # the third evaluation after a fifth of the run
         "another algorithm",
     ),
-    "one action only": ({"val_action_share": np.ones(JUDGED)}, FACTS, 30_000, "entropy bonus"),
+    "one action only": ({"val_action_share": np.ones(JUDGED)}, FACTS, 40_000, "entropy bonus"),
     "all actions equal": ({"entropy": np.full(LINES, np.log(2))}, FACTS, 29_000, "learning rate"),
     "not finite": ({"loss": np.where(LINE < 60, 1.0, np.nan)}, FACTS, 61_000, "checkpoint"),
 }
@@ -165,3 +165,31 @@ def test_without_facts_only_what_history_alone_shows_is_said() -> None:
 
 def test_an_empty_history_is_silent() -> None:
     assert watch({"step": np.zeros(0, int), "split": np.zeros(0, str)}, FACTS) == []
+
+
+def test_returns_of_other_rewards_than_those_that_are_earned_say_nothing_about_progress() -> None:
+    steps = np.repeat(np.arange(1, 13) * 1000, 2)
+    split = np.array(["train", "val"] * 12)
+    train = split == "train"
+    history = {
+        "step": steps,
+        "split": split,
+        "entropy": np.where(train, np.where(steps <= 4000, 1.4, 0.01), np.nan),
+        "return_mean": np.where(train, -8.0, -300 + steps / 100),
+    }
+    assert [one.name for one in alarms(history, Facts())] == ["entropy collapsed"]
+    assert not alarms(history, Facts(earned=False))
+
+
+def test_what_is_done_before_learning_starts_is_no_alarm() -> None:
+    steps = np.arange(1, 6) * 4000
+    history = {
+        "step": steps,
+        "split": np.full(5, "val"),
+        "action_share": np.array([1.0, 1.0, 1.0, 1.0, 0.6]),
+        "return_mean": np.array([9.0, 9.0, 9.0, 9.0, 60.0]),
+    }
+    facts = Facts(steps=20_000, random_return=20.0, learning_start=10_000)
+    assert not alarms(history, facts)
+    names = {one.name for one in alarms(history, replace(facts, learning_start=0))}
+    assert names == {"no better than random", "one action only"}

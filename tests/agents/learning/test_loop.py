@@ -1,5 +1,8 @@
 """Whole trainings: runs beside each other, in chunks, and gone on with, all with the bits of a lone one."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -122,3 +125,28 @@ def test_what_does_not_fit_is_named(learner: PPO, keys: Any) -> None:
         loop.start(learner, keys, hyper=learner.hyper._replace(gamma=jnp.ones(2)))
     with pytest.raises(ArgumentError, match="count=3"):
         loop.run_iterations(learner, loop.start(learner, keys), 3, most=2)
+
+
+_SPREAD = """
+import jax, jax.numpy as jnp, numpy as np
+from chainrule.agents.algorithms.ppo import PPO, PPOConfig
+from chainrule.agents.learning import loop
+from tests.agents.worlds import Corridor
+
+learner = PPO(PPOConfig(environments=2, length=4, epochs=1, minibatches=2, widths=(4,)), Corridor(), 16)
+states = loop.start(learner, jax.random.split(jax.random.key(7), 6))
+wide = loop.spread(states, jax.local_devices())
+after, metrics = loop._in_memory(learner, states, jnp.asarray(2), 2, 6)
+alone, same = loop._together(learner, states, jnp.asarray(2), 2)
+for name in same:
+    np.testing.assert_allclose(metrics[name], same[name], rtol=1e-4, atol=1e-5)
+print(*(len(one.iteration.sharding.device_set) for one in (states, wide, after)))
+"""
+
+
+@pytest.mark.slow
+def test_runs_are_spread_over_devices() -> None:
+    flags = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    ran = subprocess.run([sys.executable, "-c", _SPREAD], env=flags, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["1", "3", "3"]  # six runs on three of four devices, two on each

@@ -13,7 +13,7 @@ from chainrule.agents.training import pictures
 from chainrule.agents.training.fitting import described
 from chainrule.agents.training.states import restored, storable, storable_shapes
 from chainrule.core import tree
-from chainrule.core.errors import ArgumentError, RunError
+from chainrule.core.errors import ArgumentError, CheckpointError, RunError
 from chainrule.explain import agent_probes
 from chainrule.train import Run, checkpoints, events
 from chainrule.train.history import read
@@ -131,6 +131,14 @@ def test_the_same_folder_goes_on_and_another_run_is_refused(trained: AgentRun) -
         Run.open(trained.path)
     with pytest.raises(ArgumentError, match="agent=2: toy has agents 0 to 1"):
         trained.policy(2)
+
+
+def test_an_agent_of_another_world_is_not_loaded(trained: AgentRun, tmp_path: Path) -> None:
+    shutil.copytree(trained.path, tmp_path / "toy")
+    config = tmp_path / "toy" / "config.yaml"
+    config.write_text(config.read_text().replace("cartpole", "acrobot"))
+    with pytest.raises(CheckpointError, match=r"network.actor.*\n.*has acrobot changed since"):
+        AgentRun.open(tmp_path / "toy").score(2)
 
 
 def test_what_cannot_be_learnt_leaves_no_folder(tmp_path: Path) -> None:

@@ -18,8 +18,10 @@ from chainrule.agents.envs.wrappers import (
     wrapped,
 )
 from chainrule.agents.evaluation.evaluate import evaluate
+from chainrule.agents.evaluation.recording import Recording
 from chainrule.agents.learning import loop
 from chainrule.agents.learning.base import HasWorlds
+from chainrule.agents.training import pictures
 from chainrule.agents.training.judging import judged_in
 from chainrule.agents.training.states import storable
 from chainrule.core.errors import ArgumentError
@@ -67,7 +69,14 @@ def test_what_wrappers_have_gathered_is_saved_with_the_agent(trained: AgentRun, 
         assert np.array_equal(one, other)
     opened = AgentRun.open(whole.path)
     assert opened.config["env"]["wrappers"] == AROUND
-    assert agent_probes.examine("episodes", opened, episodes=2, frames=2).findings
+    assert agent_probes.examine("episodes", opened, episodes=2, frames=2, step=64).findings
+    pictures.episodes(opened)
+    (kept,) = sorted((opened.path / "episodes").glob("step-*"))
+    for folder, step in ((kept, int(kept.name[5:])), (kept.parent, opened.step)):
+        again = Recording.load(folder / "median", opened.judged_in(step=step))
+        now = opened.recordings_at(step)["median"]
+        for one, other in zip(*(jax.tree.leaves(each.states) for each in (again, now)), strict=True):
+            assert np.array_equal(one, other)
     assert agent_probes.examine("learning", opened, against=str(stopped.path)).findings
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.planes import HasPlane, StatePlane
 from chainrule.agents.envs.spaces import Discrete
-from chainrule.agents.envs.wrappers import OneHot, innermost
+from chainrule.agents.envs.wrappers import NormalizeObservation, OneHot, Wrapper, innermost
+from chainrule.agents.envs.wrappers.base import Unseen, unwrapped
 from chainrule.agents.evaluation.recording import Recording
 from chainrule.agents.learning.base import Decision, Policy
 from chainrule.core.pictures import Heatmap, Picture, Scatter
@@ -20,33 +21,56 @@ from chainrule.core.types import Array
 _CONTOURS = 5
 
 
-def maps(policy: Policy, env: Environment[Any], recordings: Mapping[str, Recording]) -> list[Picture]:
+def maps(
+    policy: Policy,
+    env: Environment[Any],
+    recordings: Mapping[str, Recording],
+    explored: Mapping[str, Recording] | None = None,
+) -> list[Picture]:
     """What an agent expects and does at every point of the plane, with the ways of recorded episodes.
 
-    None where the environment has no such plane, or what is seen is not known from a point of it alone.
+    Where it comes is shown by the episodes in which it `explored`, if there are any, else by those. There are no maps
+    where the environment has no such plane, or what is seen is not known from a point of it alone.
     """
-    world = env.env if isinstance(env, OneHot) else env
+    world = unwrapped(env)
     if not isinstance(world, HasPlane):
         return []
     plane = world.plane()
-    seen = jnp.asarray(plane.observations).reshape(plane.inside.size, *plane.observations.shape[2:])
-    if isinstance(env, OneHot):
-        seen = jax.nn.one_hot(seen, env.observation_space.shape[0])
-    if seen.shape[1:] != env.observation_space.shape:
-        return []  # a wrapper shows more, or something else
+    seen = _shown(
+        env, jnp.asarray(plane.observations).reshape(plane.inside.size, *plane.observations.shape[2:])
+    )
+    if seen is None or seen.shape[1:] != env.observation_space.shape:
+        return []
     decided = jax.tree.map(np.asarray, _decided(policy, seen))
     shape = plane.inside.shape
     values = np.where(plane.inside, decided.value.reshape(shape), np.nan)
     paths = {name: _coordinates(recording) for name, recording in recordings.items()}
+    been = [_coordinates(recording) for recording in (explored or recordings).values()]
+    where = visits(plane, been, "Where it comes while exploring" if explored else "Where the episodes went")
     if plane.cells:
-        return [_cells(plane, decided, values, env), visits(plane, paths.values())]
-    found: list[Picture] = [_policy(plane, decided, env), visits(plane, paths.values())]
+        return [_cells(plane, decided, values, env), where]
+    found: list[Picture] = [_policy(plane, decided, env), where]
     if np.isfinite(values).any():
         found.insert(0, _surface(plane, values, paths))
     return found
 
 
-def visits(plane: StatePlane, paths: Iterable[np.ndarray]) -> Heatmap:
+def _shown(env: Environment[Any], observations: Array) -> Array | None:
+    """What wrappers make of observations; None where that takes more than one of them."""
+    if not isinstance(env, Wrapper):
+        return observations
+    inside = _shown(env.env, observations)
+    if inside is None or isinstance(env, Unseen):
+        return inside
+    if isinstance(env, OneHot) and inside.ndim == 1:
+        return jax.nn.one_hot(inside, env.observation_space.shape[0])
+    if isinstance(env, NormalizeObservation) and env.moments is not None:
+        moments = env.moments
+        return jax.vmap(lambda one: env.normalized(one, moments))(inside)
+    return None
+
+
+def visits(plane: StatePlane, paths: Iterable[np.ndarray], title: str = "Where the episodes went") -> Heatmap:
     """How often episodes, given by the coordinates of their states, came near each point."""
     counts = np.zeros(plane.inside.shape)
     for path in paths:
@@ -55,9 +79,7 @@ def visits(plane: StatePlane, paths: Iterable[np.ndarray]) -> Heatmap:
             for axis, points in enumerate((plane.x, plane.y))
         )
         np.add.at(counts, (rows, columns), 1)
-    return Heatmap(
-        "visits", "Where the episodes went", plane.x_label, plane.y_label, *_upright(plane, counts)
-    )
+    return Heatmap("visits", title, plane.x_label, plane.y_label, *_upright(plane, counts))
 
 
 def _cells(plane: StatePlane, decided: Decision, values: np.ndarray, env: Environment[Any]) -> Heatmap:

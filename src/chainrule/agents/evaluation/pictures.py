@@ -35,16 +35,20 @@ def pictures(
     evaluations: Mapping[str, AgentEvaluation],
     recordings: Mapping[str, Recording],
     gamma: float,
+    *,
+    earned: bool = True,
+    explored: Mapping[str, Recording] | None = None,
 ) -> list[Picture]:
     """One trained agent: returns of its evaluations by name, the course of one episode, and maps where there are any.
 
-    The episode is that called "median", or else the first of the recordings.
+    The episode is that called "median", or else the first of the recordings. `earned` says whether values are of what
+    is earned, `explored` are episodes that show where the agent comes while it explores.
     """
     found: list[Picture] = [returns_histogram(evaluations)] if evaluations else []
     if recordings:
         shown = recordings.get("median", next(iter(recordings.values())))
-        found += [*course(shown, gamma), *action_bars(shown)]
-    return found + maps(policy, env, recordings)
+        found += [*course(shown, gamma, earned=earned), *action_bars(shown)]
+    return found + maps(policy, env, recordings, explored)
 
 
 def learning_curves(
@@ -197,8 +201,11 @@ def returns_histogram(evaluations: Mapping[str, AgentEvaluation]) -> Bars:
     )
 
 
-def course(recording: Recording, gamma: float) -> list[Picture]:
-    """Rewards along an episode; and the value that was expected at each step, beside what came of it."""
+def course(recording: Recording, gamma: float, *, earned: bool = True) -> list[Picture]:
+    """Rewards along an episode; and the value that was expected at each step, beside what came of it.
+
+    Values of other rewards than those that are `earned` cannot be compared with what came.
+    """
     steps = np.arange(len(recording))
     found: list[Picture] = [
         Lines(
@@ -209,7 +216,17 @@ def course(recording: Recording, gamma: float) -> list[Picture]:
             {"reward": (steps, recording.rewards)},
         )
     ]
-    if np.isfinite(recording.values).any():
+    if np.isfinite(recording.values).any() and not earned:
+        found.append(
+            Lines(
+                "episode-values",
+                "What was expected",
+                "step",
+                "value, of rewards as they are learnt from",
+                {"expected": (steps, recording.values)},
+            )
+        )
+    elif np.isfinite(recording.values).any():
         series = {"expected": (steps, recording.values), "came": (steps, recording.rest(gamma))}
         cut = "The episode was cut off: what would have come later is missing from the end of the curve."
         note = None if recording.terminated else Footnote(cut)

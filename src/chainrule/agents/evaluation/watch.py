@@ -63,6 +63,8 @@ class Facts:
     learning_start: int | None = None
     steps: int | None = None
     """Of the whole run."""
+    earned: bool = True
+    """Whether agents learn from what is earned; else returns while learning are not those that are judged."""
     sayable: tuple[float, float] | None = None
     """The lowest and the highest return that the values of an agent can be, where settings bound them."""
 
@@ -103,7 +105,7 @@ def _entropy_collapsed(history: History, facts: Facts) -> Alarm | None:
     full = _equal_choice(facts) or (float(entropy[0]) if len(entropy) else 0.0)
     if full <= 0 or (at := _first(entropy < _COLLAPSED * full)) is None:
         return None
-    when, returns = _returns(history)
+    when, returns = _returns(history) if facts.earned else _judged(history)
     before, after = returns[when <= steps[at]], returns[when > steps[at]]
     if len(before) < 1 or len(after) < _LINES or (facts.solved is not None and returns.max() >= facts.solved):
         return None
@@ -226,7 +228,8 @@ def _one_action(history: History, facts: Facts) -> Alarm | None:
     _, returns = _judged(history)
     if facts.actions == 1 or (facts.solved is not None and len(returns) and returns.max() >= facts.solved):
         return None
-    if (at := _lasting(share >= _SAME, _JUDGED)) is None:
+    learning = steps > (facts.learning_start or 0)  # before that there is nothing but a beginning to judge
+    if (at := _lasting((share >= _SAME) & learning, _JUDGED)) is None:
         return None
     return Alarm(
         "one action only",
@@ -286,7 +289,7 @@ _MAY_BE_ABSENT = frozenset({"return_mean", "episode_length"})
 
 def _warm(facts: Facts) -> float:
     """The step from which on something should have been learnt; of a run of unknown length it is never said."""
-    return np.inf if facts.steps is None else _WARM_UP * facts.steps
+    return np.inf if facts.steps is None else max(_WARM_UP * facts.steps, facts.learning_start or 0)
 
 
 def _equal_choice(facts: Facts) -> float:

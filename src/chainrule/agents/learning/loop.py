@@ -4,16 +4,16 @@ States always lead with an axis of runs, also for one run alone. The number of i
 program, not a part of it: one program serves every chunk of a training, however they fall, and a training that was
 stopped goes on with the same arithmetic bit for bit.
 
-Accelerators advance all runs together (`jax.vmap`), or half of them at a time where memory does not suffice. A
-processor takes one after the other on each of its cores: a batch of runs is compiled into other instructions for each
-size, so that the last digits of a run, and soon all of them, would depend on how many run beside it. Taken in turn a
-run has the bits of a lone one, for a quarter more of time.
+Accelerators advance all runs together (`jax.vmap`), spread over all of them that this machine has, or half of the runs
+at a time where memory does not suffice. A processor takes one after the other on each of its cores: a batch of runs is
+compiled into other instructions for each size, so that the last digits of a run, and soon all of them, would depend on
+how many run beside it. Taken in turn a run has the bits of a lone one, for a quarter more of time.
 """
 
 import itertools
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -128,6 +128,7 @@ def _in_memory(
     learner: Learner[Any], states: Tree, count: Array, room: int, runs: int
 ) -> tuple[Tree, dict[str, Array]]:
     """All runs together; where that does not fit into memory, half of them after the other, and says so."""
+    states = spread(states, jax.local_devices())
     try:
         done: tuple[Tree, dict[str, Array]] = jax.block_until_ready(_together(learner, states, count, room))
         return done
@@ -145,6 +146,16 @@ def _in_memory(
             for part, size in zip(parts, (half, runs - half), strict=True)
         ]
     )
+
+
+def spread(states: Tree, devices: Sequence[jax.Device]) -> Tree:
+    """Runs on as many of the devices as can have equally many each; they never need anything of each other."""
+    runs = jax.tree.leaves(states)[0].shape[0]
+    used = max(count for count in range(1, len(devices) + 1) if runs % count == 0)
+    if used == 1:
+        return states
+    mesh = jax.sharding.Mesh(np.array(devices[:used]), ("runs",))
+    return jax.device_put(states, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("runs")))
 
 
 def _on_cores(
@@ -208,4 +219,13 @@ def _iterations(
     return jax.lax.fori_loop(0, count, body, (state, metrics))
 
 
-__all__ = ["TrainedRuns", "Watcher", "run_iterations", "run_of", "start", "train", "whole_iterations"]
+__all__ = [
+    "TrainedRuns",
+    "Watcher",
+    "run_iterations",
+    "run_of",
+    "spread",
+    "start",
+    "train",
+    "whole_iterations",
+]

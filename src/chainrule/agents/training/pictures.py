@@ -1,18 +1,30 @@
 """Pictures of a run of agents: how it learnt, what it does, what it has learnt."""
 
+import shutil
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
+from chainrule.agents.envs.base import Environment
+from chainrule.agents.envs.planes import HasPlane
+from chainrule.agents.envs.wrappers.base import unwrapped
 from chainrule.agents.evaluation import pictures
 from chainrule.agents.evaluation.evaluate import evaluate
 from chainrule.agents.evaluation.films import film, slides
+from chainrule.agents.evaluation.recording import Recording, record
+from chainrule.agents.learning.base import Policy
 from chainrule.agents.training.run import AgentRun
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Picture
+from chainrule.core.types import Array
 from chainrule.train import history
 
+_STEP = "step-"
+"""Before the number of a checkpoint, in the names of folders."""
+_EXPLORING = 8
+"""Episodes whose ways make a map of visits."""
 _FEWEST = 2
 """Evaluations that make a curve."""
 
@@ -44,12 +56,22 @@ def learning(run: AgentRun) -> list[Picture]:
 
 
 def episodes(run: AgentRun) -> Sequence[Picture]:
-    """The median episode as a film and step by step; that one, the best and the worst are kept as recordings."""
+    """The median episode as a film and step by step.
+
+    That one, the best and the worst are kept as recordings, for every checkpoint.
+    """
     if run.of_game:
         return ()
-    kept = run.recordings
+    kept, folder = run.recordings, run.path / "episodes"
+    at_steps = {f"{_STEP}{step}": step for step in run.checkpoints if step != run.step}
+    for former in folder.glob(f"{_STEP}*"):
+        if former.is_dir() and not former.is_symlink() and former.name not in at_steps:
+            shutil.rmtree(former)  # its checkpoint is no longer kept
     for name, recording in kept.items():
-        recording.save(run.path / "episodes" / name)
+        recording.save(folder / name)
+    for name, step in at_steps.items():
+        for which, recording in run.recordings_at(step).items():
+            recording.save(folder / name / which)
     if not kept["median"].can_be_drawn:
         return ()
     shown = kept["median"]
@@ -66,7 +88,24 @@ def learnt(run: AgentRun) -> Sequence[Picture]:
     keys = jax.random.split(random.key(run.settings.seed, "score"), max(run.settings.eval_episodes, 2))
     policy, env = run.policy(), run.judged_in()
     judged = {name: evaluate(policy, env, keys, greedy=name == "greedy") for name in ("greedy", "exploring")}
-    return pictures.pictures(policy, env, judged, run.recordings, run.gamma)
+    return pictures.pictures(
+        policy,
+        env,
+        judged,
+        run.recordings,
+        run.gamma,
+        earned=not run.wrappers.change_rewards,
+        explored=exploring(policy, env, keys),
+    )
 
 
-__all__ = ["episodes", "learning", "learnt"]
+def exploring(policy: Policy, env: Environment[Any], keys: Array) -> dict[str, Recording]:
+    """Episodes in which an agent explores, where a map can show where it comes; else none."""
+    if not isinstance(unwrapped(env), HasPlane):
+        return {}
+    return {
+        str(number): one for number, one in enumerate(record(policy, env, keys[:_EXPLORING], greedy=False))
+    }
+
+
+__all__ = ["episodes", "exploring", "learning", "learnt"]

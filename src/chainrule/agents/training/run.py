@@ -188,7 +188,16 @@ class AgentRun:
             )
         like = eqx.filter_eval_shape(self.beginning)
         stored = checkpoints.path(self.path / "checkpoints", step)
-        arrays, _ = checkpoints.load(stored, storable_shapes(like))
+        try:
+            arrays, _ = checkpoints.load(stored, storable_shapes(like))
+        except checkpoints.DamagedError:
+            raise
+        except CheckpointError as error:
+            name = self.config["env"]["name"]
+            raise CheckpointError(
+                error.message,
+                remedy=f"has {name} changed since? What is seen and done there has to be as it was in training",
+            ) from error
         return restored(arrays, like)
 
     @functools.cached_property
@@ -237,13 +246,13 @@ class AgentRun:
             raise ArgumentError(f"agent={chosen}: {self.id} has agents 0 to {self.settings.seeds - 1}")
         return loop.run_of(self.states if step is None else self.states_at(step), chosen)
 
-    def judged_in(self, agent: int | None = None) -> Any:
+    def judged_in(self, agent: int | None = None, step: int | None = None) -> Any:
         """The environment as an agent is judged in it: observations by its own moments, rewards as they are earned."""
-        return judged_in(self.learner, self.env, self.state(agent))
+        return judged_in(self.learner, self.env, self.state(agent, step))
 
-    def policy(self, agent: int | None = None) -> Policy:
-        """What one of the agents has learnt, the best unless told."""
-        return self.learner.policy(self.state(agent))
+    def policy(self, agent: int | None = None, step: int | None = None) -> Policy:
+        """What one of the agents had learnt: the best agent at its best, or at the checkpoint of a step."""
+        return self.learner.policy(self.state(agent, step))
 
     def evaluator(self, agent: int | None = None, step: int | None = None) -> EvaluateBatch:
         """What an agent thinks of positions of its game, as a search is guided by it; at its best unless told."""
@@ -267,8 +276,12 @@ class AgentRun:
     @functools.cached_property
     def recordings(self) -> dict[str, Recording]:
         """The best, the median and the worst greedy episode of an evaluation, of the agent that did best."""
+        return self.recordings_at(self.step)
+
+    def recordings_at(self, step: int) -> dict[str, Recording]:
+        """The same of what that agent knew at a checkpoint."""
         keys = jax.random.split(random.key(self.settings.seed, "evaluation"), self.settings.eval_episodes)
-        return record_extremes(self.policy(), self.judged_in(), keys)
+        return record_extremes(self.policy(step=step), self.judged_in(step=step), keys)
 
 
 __all__ = ["AgentRun"]

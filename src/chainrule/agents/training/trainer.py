@@ -88,10 +88,10 @@ class AgentTrainer:
             return None
         settings = self.run.config["model"]["settings"]
         found = facts(self.run.env, known, settings, self.run.threshold, self.config.steps)
+        if not self.run.wrappers.change_rewards:
+            return found
         # Values are of rewards that are learnt from: those that are earned do not bound them.
-        return (
-            replace(found, rewards=None, rewards_known=False) if self.run.wrappers.change_rewards else found
-        )
+        return replace(found, rewards=None, rewards_known=False, earned=False)
 
     def _every(self, steps: int | None, parts: int) -> int:
         """Iterations between two marks."""
@@ -137,7 +137,10 @@ class AgentTrainer:
 
     def _started(self, states: Tree, done: int) -> events.Started:
         device, seeds = jax.devices()[0], self.config.seeds
-        cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else f" ({device.device_kind})"
+        several = f"{len(jax.local_devices())} x " if len(jax.local_devices()) > 1 else ""
+        cores = (
+            f", {os.cpu_count()} cores" if device.platform == "cpu" else f" ({several}{device.device_kind})"
+        )
         held = tree.nbytes(storable(states)) / seeds
         agents = f"{seeds:,} agents side by side" if seeds > 1 else "one agent"
         return events.Started(

@@ -10,6 +10,7 @@ from chainrule.agents.evaluation.evaluate import evaluate
 from chainrule.agents.evaluation.films import film, slides
 from chainrule.agents.evaluation.pictures import pictures
 from chainrule.agents.evaluation.recording import record_extremes
+from chainrule.agents.training.pictures import exploring
 from chainrule.core import random
 from chainrule.core.formatting import number
 from chainrule.core.pictures import Picture, Table
@@ -25,6 +26,9 @@ class EpisodesSettings(Settings):
         20, ge=2, le=10_000, description="episodes of which the best, the median and the worst are shown"
     )
     show: Literal["best", "median", "worst"] = Field("median", description="which one is shown as a film")
+    step: int | None = Field(
+        None, ge=0, description="checkpoint whose agent acts; that of the best evaluation unless told"
+    )
     agent: int | None = Field(None, ge=0, description="which of the agents; the best unless told")
     exploring: bool = Field(False, description="act as in training, not greedily")
     frames: int = Field(100, ge=2, le=1000, description="pictures of the film")
@@ -33,7 +37,7 @@ class EpisodesSettings(Settings):
 
 def examine(run: AgentRun, settings: EpisodesSettings) -> Outcome:
     """Play episodes, and show three of them."""
-    policy, env = run.policy(settings.agent), run.judged_in(settings.agent)
+    policy, env = run.policy(settings.agent, settings.step), run.judged_in(settings.agent, settings.step)
     keys = jax.random.split(random.key(settings.seed, "episodes"), settings.episodes)
     kept = record_extremes(policy, env, keys, greedy=not settings.exploring)
     judged = {name: evaluate(policy, env, keys, greedy=name == "greedy") for name in ("greedy", "exploring")}
@@ -44,7 +48,15 @@ def examine(run: AgentRun, settings: EpisodesSettings) -> Outcome:
             film(shown, title=f"The {settings.show} episode", frames=settings.frames),
             slides(shown, title=f"The {settings.show} episode, step by step"),
         ]
-    found += pictures(policy, env, judged, {"median": shown}, run.gamma)
+    found += pictures(
+        policy,
+        env,
+        judged,
+        {"median": shown},
+        run.gamma,
+        earned=not run.wrappers.change_rewards,
+        explored=exploring(policy, env, keys),
+    )
     rows: list[list[str | float | int]] = [
         [name, one.score, len(one), "ended by itself" if one.terminated else "cut off"]
         for name, one in kept.items()

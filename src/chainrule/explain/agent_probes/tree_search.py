@@ -14,6 +14,7 @@ from chainrule.agents.tree_search.reference import SearchResult, search
 from chainrule.core.formatting import number
 from chainrule.core.pictures import Bars, Picture, Slides, Table
 from chainrule.explain.agent_probes import AgentProbe
+from chainrule.explain.methods.search_drawings import search_tree
 from chainrule.explain.protocol import Outcome, Settings
 
 _MOST_MOVES = 12
@@ -66,6 +67,14 @@ def examine(run: AgentRun, settings: TreeSearchSettings) -> Outcome:
         ],
         [
             *_board(game, state, found),
+            Slides(
+                "tree",
+                "The tree of the search",
+                [search_tree(root, game.move_name, settings.c, "a search tree").to_svg()],
+                ["The most visited moves, and those after them"],
+                "N: visits; Q: mean value for who makes the move, green where it is good for them; U: what is added "
+                "when the next move is chosen; P: prior of the network. Thick lines: many visits.",
+            ),
             Bars(
                 "moves",
                 "Before and after the search",

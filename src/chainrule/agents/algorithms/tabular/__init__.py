@@ -6,15 +6,18 @@ from typing import Any
 from chainrule.agents.algorithms.tabular.config import TabularConfig
 from chainrule.agents.envs.base import Environment
 from chainrule.agents.envs.finite import FiniteEnvironment
+from chainrule.agents.learning import exploration
 from chainrule.agents.learning.base import AlgorithmEntry
 from chainrule.agents.mdp import enumerated
 from chainrule.agents.tabular import (
+    Behaviour,
     DoubleQLearning,
     EpsilonGreedyBehaviour,
     ExpectedSarsa,
     NStepSarsa,
     QLearning,
     Sarsa,
+    SoftmaxBehaviour,
     TabularHyper,
     TabularLearner,
     TabularRule,
@@ -30,7 +33,7 @@ _TRACED: Mapping[str, Callable[[float | None], TabularRule]] = {
 
 def build(config: TabularConfig, env: Environment[Any], steps: int) -> TabularLearner:
     """The learner for an environment and a length of training."""
-    behaviour = EpsilonGreedyBehaviour(config.epsilon, config.epsilon_end, config.exploration * steps)
+    behaviour = _behaviour(config, config.exploration * steps)
     hyper = TabularHyper(config.alpha, config.power, config.gamma, config.initial, behaviour)
     learner = TabularLearner(env, _rule(config), hyper, chunk=min(config.chunk, steps))
     if (
@@ -43,6 +46,19 @@ def build(config: TabularConfig, env: Environment[Any], steps: int) -> TabularLe
             remedy="use gamma below 1, such as gamma=0.99",
         )
     return learner
+
+
+def _behaviour(config: TabularConfig, steps: float) -> Behaviour:
+    schedule = {"linear": exploration.linear, "exponential": exploration.exponential}[config.schedule]
+    if config.behaviour == "softmax":
+        return SoftmaxBehaviour(config.temperature, config.temperature_end, steps, schedule)
+    for name in ("epsilon", "epsilon_end"):
+        if config.schedule == "exponential" and getattr(config, name) == 0:
+            raise ArgumentError(
+                f"{name}=0: an exponential schedule never comes from or to 0",
+                remedy=f"use {name}=0.01, or schedule=linear",
+            )
+    return EpsilonGreedyBehaviour(config.epsilon, config.epsilon_end, steps, schedule)
 
 
 def _rule(config: TabularConfig) -> TabularRule:

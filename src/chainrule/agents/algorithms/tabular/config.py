@@ -24,7 +24,17 @@ class TabularConfig(Config):
     gamma: float = Field(0.99, ge=0, le=1, description="discount")
     epsilon: float = Field(1.0, ge=0, le=1, description="how often any action is taken, at first")
     epsilon_end: float = Field(0.05, ge=0, le=1, description="and once exploration is over")
-    exploration: float = Field(0.5, gt=0, le=1, description="share of the training over which epsilon falls")
+    exploration: float = Field(
+        0.5, gt=0, le=1, description="share of the training over which epsilon or the temperature falls"
+    )
+    schedule: Literal["linear", "exponential"] = Field("linear", description="how it falls")
+    behaviour: Literal["epsilon-greedy", "softmax"] = Field(
+        "epsilon-greedy", description="any action now and then, or better ones more often (softmax)"
+    )
+    temperature: float = Field(
+        1.0, gt=0, le=1e6, description="of softmax, at first: differences of values that hardly count"
+    )
+    temperature_end: float = Field(0.05, gt=0, le=1e6, description="and once exploration is over")
     initial: float = Field(
         0.0, ge=-1e6, le=1e6, description="values to begin with; high ones make every action worth a try"
     )

@@ -77,6 +77,13 @@ def innermost(env: Environment[Any], state: Any) -> tuple[Environment[Any], Any]
     return env, state
 
 
+def unwrapped(env: Environment[Any]) -> Environment[Any]:
+    """The environment inside all wrappers."""
+    while isinstance(env, Wrapper):
+        env = env.env
+    return env
+
+
 def legal_actions(env: Environment[Any], state: Any) -> Array | None:
     """Which actions are legal inside of all wrappers; None where all of them always are."""
     inside, own = innermost(env, state)
@@ -89,4 +96,13 @@ def legal_in_worlds(env: Environment[Any], states: Any) -> Array | None:
     return jax.vmap(inside.legal)(own) if isinstance(inside, HasLegalActions) else None
 
 
-__all__ = ["InnerState", "Unseen", "Wrapper", "WrapperState", "innermost", "legal_actions", "legal_in_worlds"]
+__all__ = [
+    "InnerState",
+    "Unseen",
+    "Wrapper",
+    "WrapperState",
+    "innermost",
+    "legal_actions",
+    "legal_in_worlds",
+    "unwrapped",
+]

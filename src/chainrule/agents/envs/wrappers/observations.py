@@ -110,8 +110,12 @@ class NormalizeObservation(Wrapper[NormalizedState]):
 
     def _normalized(self, inner: Any, raw: Array, before: SeenMoments) -> tuple[NormalizedState, Array]:
         moments = updated(before, raw) if self.moments is None else before
-        seen = jnp.clip((raw - moments.mean) / deviation(moments), -_MOST, _MOST)
-        return NormalizedState(inner, raw, moments), seen
+        return NormalizedState(inner, raw, moments), self.normalized(raw, moments)
+
+    @staticmethod
+    def normalized(raw: Array, moments: SeenMoments) -> Array:
+        """An observation in deviations from the mean."""
+        return jnp.clip((raw - moments.mean) / deviation(moments), -_MOST, _MOST)
 
 
 @final
