@@ -26,7 +26,7 @@ ENTRY = AlgorithmEntry(
     steps=500_000,
     citation="Pomerleau, ALVINN: an autonomous land vehicle in a neural network, NIPS 1988",
     toy={"episodes": 4, "batch": 8, "updates": 2, "widths": (8,)},
-    toy_env="frozen-lake",
+    toy_env="cat-world",
     toy_steps=64,
     resolve=_resolved,
 )
