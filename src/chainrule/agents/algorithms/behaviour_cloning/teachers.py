@@ -76,7 +76,8 @@ def _solved(config: CloningConfig, env: Environment[Any]) -> SolvedPolicy:
     if not isinstance(world, FiniteEnvironment):
         raise ArgumentError(
             "behaviour-cloning needs somebody to learn from: here the best actions cannot be computed",
-            remedy="name a run, teacher=RUN, or a folder of recorded episodes, records=runs/RUN/episodes",
+            remedy="name a run, teacher=RUN, or a folder of recorded episodes, records=runs/RUN/episodes; "
+            "or use ppo, which needs nobody",
         )
     found = enumerated(world).solve(config.gamma)
     return SolvedPolicy(
