@@ -23,6 +23,8 @@ RATE = 1e-4
 """Small enough for rounding errors not to grow beyond the tolerance within the steps that are compared."""
 CHECKED_STEPS = 5
 NEVER = 10**9
+SMOKE_STEPS, SMOKE_EVERY = 96, 16
+"""At toy size evaluations end a call of `fit` after few steps: a steady state is then seen within a hundred."""
 
 
 def segmenting(options: Options, chosen: list[str]) -> tuple[Case, dict[str, str]]:
@@ -34,10 +36,10 @@ def segmenting(options: Options, chosen: list[str]) -> tuple[Case, dict[str, str
         "batch": BATCH,
         "optimizer": {"name": "adam", "lr": RATE, "decay": 0.0, "clip": None},
         "schedule": {"name": "constant", "warmup": 0},
-        "eval_every": NEVER,
+        "eval_every": SMOKE_EVERY if options.smoke else NEVER,
         "save_every": NEVER,
     }
-    steps = 1300 if options.smoke else 60
+    steps = SMOKE_STEPS if options.smoke else 60
     with tempfile.TemporaryDirectory() as folder:
         file, weights = Path(folder) / "work.npz", Path(folder) / "weights.safetensors"
         models.export_weights(model, weights, layout="torch")
@@ -62,4 +64,4 @@ def segmenting(options: Options, chosen: list[str]) -> tuple[Case, dict[str, str
         )
 
 
-__all__ = ["TORCH", "segmenting"]
+__all__ = ["NEVER", "SMOKE_EVERY", "SMOKE_STEPS", "TORCH", "segmenting"]

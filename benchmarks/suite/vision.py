@@ -33,7 +33,7 @@ from benchmarks.harness import (
     measure,
 )
 from benchmarks.peer import Peer
-from benchmarks.segmenter_step import TORCH, segmenting
+from benchmarks.segmenter_step import NEVER, SMOKE_EVERY, SMOKE_STEPS, TORCH, segmenting
 from benchmarks.workers import vision_problems as problems
 from benchmarks.workers.protocol import steady
 from benchmarks.workloads import first_losses, steady_seconds
@@ -52,7 +52,6 @@ SMOKE = True
 BATCH, LR = 16, 1e-4
 """A rate small enough for rounding errors not to grow beyond the tolerance within the steps that are compared."""
 CHECKED_STEPS = 5
-NEVER = 10**9
 Measured = tuple[Case, dict[str, str]]
 
 
@@ -175,13 +174,13 @@ def _training(options: Options, chosen: list[str]) -> Measured:
         "optimizer": {"name": "adam", "lr": LR, "decay": 0.0, "clip": None},
         "schedule": {"name": "constant", "warmup": 0},
         "augment": {"flip": False, "resized_crop": 1.0, "colour": 0.0},
-        "eval_every": NEVER,
+        "eval_every": SMOKE_EVERY if options.smoke else NEVER,
         "save_every": NEVER,
     }
     ours = Local(
         "chainrule",
         lambda: Prepared(*first_losses(model, data, CHECKED_STEPS, **settings)),
-        lambda: steady_seconds(model, data, 1300 if options.smoke else 60, **settings),
+        lambda: steady_seconds(model, data, SMOKE_STEPS if options.smoke else 60, **settings),
     )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "work.npz"
