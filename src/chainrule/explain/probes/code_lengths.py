@@ -59,7 +59,7 @@ def examine(run: Run, data: Data, settings: CodeLengthsSettings) -> Outcome:
         [
             _ledger(by_example, order),
             _running(net, entries, bound),
-            *_maps(run.schema, symbols, parts["likelihood"], order),
+            *_maps(run.schema, symbols, parts["likelihood"], net),
         ],
         Table(
             "code-lengths",
@@ -104,22 +104,22 @@ def _running(net: np.ndarray, entries: int, bound: float | None) -> Picture:
     return Lines("running-rate", "The rate so far", "examples", "bits per dimension", series)
 
 
-def _maps(schema: Schema, symbols: np.ndarray, costs: np.ndarray, order: np.ndarray) -> list[Picture]:
+def _maps(schema: Schema, symbols: np.ndarray, costs: np.ndarray, net: np.ndarray) -> list[Picture]:
     if not kinds.of(schema).shows_pixels(schema):
         return []
     height, width, channels = schema.shape
     each = costs.reshape(-1, height, width, channels).sum(axis=-1).mean(axis=0)
+    order = np.argsort(net)
     ends = np.concatenate([order[: _SHOWN // 2], order[::-1][: _SHOWN // 2]])
     shown = (symbols[ends] / (schema.levels - 1)).reshape(-1, *schema.shape)
-    totals = costs.sum(axis=1)[ends]
     return [
         Heatmap("bits-by-pixel", "Bits of each pixel, on average", "column", "row", each),
         Images(
             "shortest-longest",
             "The shortest and the longest",
             shown,
-            [f"{total:.0f}" for total in totals],
-            caption="Bits that pixels take, below each; the first half are the shortest.",
+            [f"{length:.0f}" for length in net[ends]],
+            caption="Net bits below each; the first half are the shortest.",
         ),
     ]
 
@@ -137,7 +137,7 @@ def _applies(model: Model, schema: Schema) -> bool:
 
 probe = Probe(
     "Where the bits of compressed examples go, beside other compressors.",
-    "a model that compresses: a vae, an autoregressive model of levels",
+    "a model that compresses examples with levels: a vae, an autoregressive model of images",
     _applies,
     examine,
     CodeLengthsSettings,
