@@ -77,8 +77,16 @@ def test_what_pixels_alone_would_lose_is_refused(cli: Command, photos: Path) -> 
     first, second = (Image.fromarray(255 * pixels) for pixels in np.load(photos)[:2, ..., 0])
     first.save("pages.tiff", save_all=True, append_images=[second])
     first.save("glass.png", transparency=0)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    first.save("turned.png", exif=turned)
+    Path("damaged.pgm").write_bytes(b"P5\n8 8\n999999\n")
+    Path("drawn.eps").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n")
     os.mkfifo("pipe.png")
     for name, why in [
+        ("turned.png", "shown turned"),
+        ("damaged.pgm", "cannot be read as an image: maxval"),
+        ("drawn.eps", "read are PNG, JPEG"),
         ("pages.tiff", "holds 2 pictures"),
         ("glass.png", "transparent"),
         ("pipe.png", "is a pipe"),

@@ -1,5 +1,6 @@
 """Models as compressors: what they compress comes back, at the rate of their bound, or is refused."""
 
+import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,10 @@ from chainrule import information as I  # as in the guide
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError, DataError, RunError
 from chainrule.data import Schema
+from chainrule.information.compression.arranging import pieces_of, text_material
+from chainrule.information.compression.compressing import code_of, write
 from chainrule.train import resume
-from chainrule.train.compression import compress_file, decompress_file, league
+from chainrule.train.compression import compress_file, decompress_file, league, reading
 
 pytest.importorskip("constriction", reason="`pip install 'chainrule[compress]'` brings the coders")
 
@@ -116,6 +119,45 @@ def test_texts_come_back_letter_by_letter_past_the_context(name: str) -> None:
     for lanes in (1, 3):
         assert I.decompress(model, I.compress(model, text, lanes=lanes, rows=2)) == text
     assert I.decompress(model, I.compress(model, "")) == ""
+
+
+def test_a_text_passes_in_pieces_whose_tokens_are_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = models.build("ngram", LETTERS)
+    text = "bad cab\nfed a decade\nagedfacade beef"
+    made = text_material(LETTERS, lambda: pieces_of([text[:20], text[20:]], 12))
+    assert [len(part) for part in made.segments()] == [8, 6, 7, 11, 4]
+    file = io.BytesIO()
+    report = write(file, code_of(model), made)
+    assert (report.raw_bytes, report.examples) == (36, 36)
+    assert I.decompress(model, file.getvalue()) == text
+    monkeypatch.setattr(reading, "_READ", 2)
+    (tmp_path / "long.txt").write_bytes("añ€😀b".encode())
+    assert "".join(reading._letters(tmp_path / "long.txt")) == "añ€😀b"
+    for raw, at in ((b"abc\xffd", 3), ("a€".encode()[:3], 1)):
+        (tmp_path / "bad.txt").write_bytes(raw)
+        with pytest.raises(DataError, match=f"byte {at} is no UTF-8"):
+            list(reading._letters(tmp_path / "bad.txt"))
+    looks = iter([["abc"], ["abc"], ["ab"]])
+    with pytest.raises(DataError, match="the data changed while they were compressed: 3 became 2"):
+        write(io.BytesIO(), code_of(model), text_material(LETTERS, lambda: iter(next(looks))))
+
+
+def test_excerpts_of_music_come_back_at_what_their_events_cost() -> None:
+    schema = Schema("music", (12,), tokens=tuple("abcdefg"))
+    model = moved(models.build("music", schema, width=8, depth=1))
+    x = np.random.default_rng(0).integers(0, 7, (9, 12)).astype(np.uint16)
+    for some in (x, x[:0]):
+        found = I.decompress(model, I.compress(model, some, lanes=2, rows=4))
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(found, some)
+    nats = float(model.event_nats(jnp.asarray(x, jnp.int32)).sum())
+    bits = code_of(model).with_rows(4).by_example(x.astype(np.int32))["likelihood"].sum()
+    assert bits == pytest.approx(nats / np.log(2), rel=1e-4)
+    for bad, why in ((x[:, :5], "knows excerpts of 12 events"), (x + 1, "numbered from 0 to 6")):
+        with pytest.raises(DataError, match=why):
+            I.compress(model, bad)
 
 
 def test_fractions_zeros_and_255_and_single_channels_keep_their_form() -> None:

@@ -65,6 +65,7 @@ def compress(name: RunName, given: Input = None, settings: Settings = None, json
             remedy="chainrule compress RUN photos/ out=photos.crz, or RUN split=test",
         )
     run = Run.open(find(words.names[0], runs_folder(words.settings.get("runs"))))
+    run.code()  # a model that cannot compress says so before anything is read
     material: Material
     if split:
         material = _split(run, split, words.settings.get("n"))
@@ -103,6 +104,8 @@ def _split(run: "Run", split: str, count: str | None) -> "Material":
     most = None if count is None else whole_number("n", count)
     if kinds.of(run.schema).is_corpus(run.schema):
         return arranged(run.schema, tokenizers.of(run.schema).decode(part.arrays["tokens"][:most]))
+    if kinds.of(run.schema).has_events:
+        return arranged(run.schema, part.x[:most].astype(np.min_scalar_type(len(run.schema.tokens) - 1)))
     raw = np.rint(np.asarray(run.data.inverse(part.x[:most])))
     return arranged(run.schema, raw.astype(np.min_scalar_type(max(run.schema.levels - 1, 1))))
 
@@ -152,9 +155,9 @@ def _compared(
     rivals = []
     if report.raw_bytes <= LARGEST:
         size = np.min_scalar_type(alphabet(run.schema) - 1)
-        rivals = league(
-            run.schema, np.concatenate([part.astype(size) for part in material.segments()]), material.text
-        )
+        symbols = np.concatenate([part.astype(size) for part in material.segments()])
+        text = None if material.text is None else "".join(material.text()).encode("utf-8")
+        rivals = league(run.schema, symbols, text)
     if report.model_bits is not None:
         return rivals, report.model_bits
     bounds = [bound_bits(run.model, run.schema, symbols) for symbols in material.segments()]
@@ -197,8 +200,9 @@ def _show(
     from chainrule.train.compression.league import LARGEST
 
     entries = max(report.entries, 1)
-    unit = "bits per token" if kinds.of(run.schema).has_tokens else "bits per dimension"
-    noun = "tokens" if kinds.of(run.schema).has_tokens else kinds.of(run.schema).noun
+    kind = kinds.of(run.schema)
+    unit = f"bits per {'token' if kind.has_tokens else 'event' if kind.has_events else 'dimension'}"
+    noun = "tokens" if kind.has_tokens else kind.noun
     first, *rest = noun.split()  # "rows of a table"
     one = " ".join([first.removesuffix("s"), *rest])
     amount = f"{report.examples:,} {one if report.examples == 1 else noun}"
@@ -209,11 +213,10 @@ def _show(
     parts = [f"{name} {bits / entries:.4f}" for name, bits in report.ledger.items()]
     terms = f"{' + '.join(parts).replace('+ returned -', '- returned ')} = " if len(parts) > 1 else ""
     say("bits", f"{terms}{report.bits_per_entry:.4f} {unit}")
+    began = f", {report.initial_bits / entries:.4f} of it bits to begin with" if report.initial_bits else ""
+    say("file", f"{report.file_bits_per_entry:.4f} {unit} with everything in it{began}")
     if bound is not None:
-        say(
-            "bound",
-            f"{bound / entries:.4f} {unit} by the model; the whole file {report.file_bits_per_entry:.4f}",
-        )
+        say("bound", f"{bound / entries:.4f} {unit} by the model")
         if bound > 1.2 * report.net_bits:
             note(
                 "the file is below the bound, likely because no symbol in it costs more than 24 bits: train longer"

@@ -33,7 +33,7 @@ from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
-from chainrule.information.compression.codes import Code
+from chainrule.information.compression.codes import LEVELS_WANTED, Code
 from chainrule.information.compression.sources import HasCode
 from chainrule.models.protocol import (
     CanPredict,
@@ -460,9 +460,10 @@ class Run(HasCode):
         lacks = "has no probabilities that data could be coded by"
         if isinstance(self.model, HasLogProb | HasBound):
             lacks = "knows a density of whole examples, or a bound of it, but gives no single symbol a probability"
+        possible = self.schema.levels or self.schema.tokens
         raise CapabilityError(
             f"{models.title(self.model)} {lacks}",
-            remedy="train a vae, made, pixel-cnn or gpt on the same data",
+            remedy="train a vae, made, pixel-cnn or gpt on the same data" if possible else LEVELS_WANTED,
         )
 
     def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Data as whole numbers that a code takes, and the way back: arrays of levels, texts, rows of tokens."""
+"""Data as whole numbers that a code takes, and the way back: arrays of levels, texts, tokens, events of music."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
@@ -11,12 +11,13 @@ from jaxtyping import Bool, Int
 from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.data import kinds, tokenizers
 from chainrule.data.schema import Schema
-from chainrule.information.compression.codes import alphabet
+from chainrule.information.compression.codes import LEVELS_WANTED, alphabet
 from chainrule.information.compression.headers import NUMBER_TYPES
 
 _SEGMENT_BYTES = 2**24
 """Raw data that are in memory at a time, about."""
 _SEGMENT_TOKENS = 2**20
+_SEGMENT_LETTERS = 2**20
 
 
 @final
@@ -31,8 +32,8 @@ class Material:
     names: bytes = b""
     left_out: tuple[str, ...] = ()
     """Names of files that are not among them."""
-    text: bytes | None = None
-    """The text itself, where it is one: its tokens may be longer or shorter."""
+    text: Callable[[], Iterator[str]] | None = None
+    """The text itself in pieces, where it is one: its tokens may be longer or shorter."""
 
 
 class LevelSpelling(NamedTuple):
@@ -45,7 +46,7 @@ class LevelSpelling(NamedTuple):
 
 
 def arranged(schema: Schema, data: Any) -> Material:
-    """An array of levels, a text, or a row of tokens as symbols.
+    """An array of levels, a text, a row of tokens, or excerpts of music as symbols.
 
     >>> pixels = arranged(Schema("image", (2, 2, 1), levels=4), np.array([[[0, 1], [2, 3]]], np.uint8))
     >>> [part.tolist() for part in pixels.segments()], dict(pixels.form)
@@ -53,10 +54,12 @@ def arranged(schema: Schema, data: Any) -> Material:
     """
     if kinds.of(schema).has_tokens:
         return _tokens(schema, data)
+    if kinds.of(schema).has_events:
+        return _events(schema, np.asarray(data))
     if not schema.levels:
         raise CapabilityError(
             "continuous numbers have no shortest file: each holds as many bits as it has digits",
-            remedy="train on data with levels, such as images, or round them: data.levels=256",
+            remedy=LEVELS_WANTED,
         )
     x = _shaped(schema, np.asarray(data))
     size = max(1, _SEGMENT_BYTES // schema.dimensions)
@@ -71,19 +74,37 @@ def arranged(schema: Schema, data: Any) -> Material:
 
 
 def restored(schema: Schema, form: Mapping[str, Any], symbols: np.ndarray) -> Any:
-    """What `arranged` was given.
+    """What `arranged` was given, if that was no text.
 
     >>> schema = Schema("image", (2, 2, 1), levels=4)
     >>> form = {"as": "array", "dtype": "<f4", "shape": [1, 4], "top": 1, "product": False}
     >>> restored(schema, form, np.array([[0, 3, 3, 0]])).tolist()
     [[0.0, 1.0, 1.0, 0.0]]
     """
-    if form["as"] == "text":
-        return tokenizers.of(schema).decode(symbols.tolist())
-    if form["as"] == "tokens":
+    if form["as"] in ("tokens", "events"):
         return symbols.astype(np.dtype(form["dtype"]))
     spelling = LevelSpelling(int(form["top"]), bool(form["product"]))
     return unlevelled(schema, symbols, np.dtype(form["dtype"]), spelling).reshape(form["shape"])
+
+
+def joined(schema: Schema, parts: Iterable[np.ndarray]) -> np.ndarray:
+    """The symbols of all segments, also where there is none."""
+    shape = (0,) if kinds.of(schema).has_tokens else (0, schema.dimensions)
+    return np.concatenate([np.zeros(shape, np.int32), *parts])
+
+
+def forms_of(schema: Schema) -> frozenset[str]:
+    """What data may be written back as, by the names that headers have for it.
+
+    >>> sorted(forms_of(Schema("text", (9,), tokens=("a", "b"))))
+    ['text', 'tokens']
+    """
+    kind = kinds.of(schema)
+    if kind.has_tokens:
+        return frozenset({"text", "tokens"})
+    if kind.has_events:
+        return frozenset({"events"})
+    return frozenset({"array", *(("images", "image") if kind.spatial else ())})
 
 
 def levelled(
@@ -163,15 +184,9 @@ def _shaped(schema: Schema, x: np.ndarray) -> np.ndarray:
 
 def _tokens(schema: Schema, data: Any) -> Material:
     if isinstance(data, str):
-        tokenizer = tokenizers.of(schema)
-        tokens = np.asarray(tokenizer.encode(data), np.int32)
-        if tokenizer.decode(tokens.tolist()) != data:
-            raise DataError(
-                "the tokenizer of the model does not give this text back letter by letter",
-                remedy="use a model of characters or bytes: data.tokenizer=char",
-            )
-        return Material(
-            len(tokens), lambda: _parts(tokens, _SEGMENT_TOKENS), {"as": "text"}, text=data.encode("utf-8")
+        starts = range(0, len(data), _SEGMENT_LETTERS)
+        return text_material(
+            schema, lambda: pieces_of(data[first : first + _SEGMENT_LETTERS] for first in starts)
         )
     tokens = np.asarray(data)
     if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
@@ -181,6 +196,69 @@ def _tokens(schema: Schema, data: Any) -> Material:
     tokenizers.of(schema).check(tokens)
     form = {"as": "tokens", "dtype": tokens.dtype.str}
     return Material(len(tokens), lambda: _parts(tokens.astype(np.int32), _SEGMENT_TOKENS), form)
+
+
+def text_material(schema: Schema, pieces: Callable[[], Iterator[str]]) -> Material:
+    """A text of which no more than a piece is in memory at a time; each piece is made of tokens of its own."""
+    tokenizer = tokenizers.of(schema)
+
+    def tokens_of(piece: str) -> np.ndarray:
+        return np.asarray(tokenizer.encode(piece), np.int32)
+
+    total = 0
+    for piece in pieces():
+        tokens = tokens_of(piece)
+        if tokenizer.decode(tokens.tolist()) != piece:
+            raise DataError(
+                "the tokenizer of the model does not give this text back letter by letter",
+                remedy="train with data.tokenizer=character or byte-bpe",
+            )
+        total += len(tokens)
+    return Material(total, lambda: map(tokens_of, pieces()), {"as": "text", "pieces": True}, text=pieces)
+
+
+def pieces_of(chunks: Iterable[str], most: int = _SEGMENT_LETTERS) -> Iterator[str]:
+    """A text cut where a line ends, or a word, into pieces of at most so many letters.
+
+    >>> list(pieces_of(["one two\\nthr", "ee four"], most=9))
+    ['one two\\n', 'three ', 'four']
+    """
+    held = ""
+    for chunk in chunks:
+        held += chunk
+        while len(held) > most:
+            whole = held[:most]
+            end = whole.rfind("\n") + 1 or whole.rfind(" ") + 1 or most
+            yield held[:end]
+            held = held[end:]
+    if held:
+        yield held
+
+
+def texts(schema: Schema, form: Mapping[str, Any], parts: Iterator[np.ndarray]) -> Iterator[str]:
+    """The text that segments stand for, piece by piece where they are pieces of it."""
+    decode = tokenizers.of(schema).decode
+    for tokens in parts if form.get("pieces") else (joined(schema, parts),):
+        yield decode(tokens.tolist())
+
+
+def _events(schema: Schema, data: np.ndarray) -> Material:
+    """Excerpts of music, a row of numbers of events each."""
+    length, count = schema.shape[0], len(schema.tokens)
+    if data.ndim != 2 or data.shape[1] != length or data.dtype.kind not in "iu":
+        raise DataError(
+            f"data of shape {'×'.join(map(str, data.shape)) or 'none'} and type {data.dtype}: the model knows "
+            f"excerpts of {length} events",
+            remedy=f"give an array of whole numbers of shape (n, {length})",
+        )
+    if data.size and not 0 <= data.min() <= data.max() < count:
+        raise DataError(
+            f"data: events are numbered from 0 to {count - 1}; found {data.min()} to {data.max()}",
+            remedy="number them as the run does: chainrule data show DATA",
+        )
+    size = max(1, _SEGMENT_TOKENS // length)
+    form = {"as": "events", "dtype": data.dtype.str}
+    return Material(len(data), lambda: (part.astype(np.int32) for part in _parts(data, size)), form)
 
 
 def _parts(symbols: np.ndarray, size: int) -> Iterator[np.ndarray]:
@@ -197,9 +275,14 @@ __all__ = [
     "LevelSpelling",
     "Material",
     "arranged",
+    "forms_of",
+    "joined",
     "levelled",
     "packed_names",
+    "pieces_of",
     "raw_bytes",
     "restored",
+    "text_material",
+    "texts",
     "unlevelled",
 ]

@@ -26,6 +26,11 @@ _FEWEST_ROWS = 16
 _AT_ONCE = 2**23
 """Probabilities that are in memory at a time, about."""
 
+LEVELS_WANTED = (
+    "train on data with levels: images, one WAV file, or whole numbers from 0 on with data.levels=N"
+)
+"""What to do where a model knows continuous numbers."""
+
 Item = TypeVar("Item")
 Ledger: TypeAlias = dict[str, float]
 """Bits by what they were spent on; those that came back are negative."""
@@ -202,6 +207,7 @@ def check_rest(found: np.ndarray, seed: Seed, count: int) -> None:
 
 
 __all__ = [
+    "LEVELS_WANTED",
     "ROWS",
     "Code",
     "CodedStream",

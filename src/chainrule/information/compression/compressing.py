@@ -21,7 +21,15 @@ from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.core.quoting import plain
 from chainrule.core.types import Tree
 from chainrule.data import kinds
-from chainrule.information.compression.arranging import Material, arranged, raw_bytes, restored
+from chainrule.information.compression.arranging import (
+    Material,
+    arranged,
+    forms_of,
+    joined,
+    raw_bytes,
+    restored,
+    texts,
+)
 from chainrule.information.compression.coders import PRECISION, constriction
 from chainrule.information.compression.codes import Code, Ledger, Watch
 from chainrule.information.compression.container import CompressedReader, CompressedWriter
@@ -90,9 +98,10 @@ def decompress(source: Any, blob: bytes) -> Any:
     """What `compress` was given; anything that would make it something else is an error."""
     reader = CompressedReader(io.BytesIO(blob))
     code = code_of(source)
-    parts = list(read(reader, code))
-    empty = np.zeros((0, code.schema.dimensions) if code.schema.levels else 0, np.int32)
-    return restored(code.schema, reader.header["form"], np.concatenate([empty, *parts]))
+    parts, form = read(reader, code), checked_header(reader)["form"]
+    if form["as"] == "text":
+        return "".join(texts(code.schema, form, parts))
+    return restored(code.schema, form, joined(code.schema, parts))
 
 
 def code_of(source: Any) -> Code:
@@ -164,9 +173,19 @@ def write(
         for name, bits in (item for stream in streams for item in stream.ledger.items()):
             report.ledger[name] = report.ledger.get(name, 0.0) + bits
     writer.close()
-    report.raw_bytes += len(material.text or b"")
+    _check_whole(report, material)
+    if material.text is not None:
+        report.raw_bytes = sum(len(piece.encode("utf-8")) for piece in material.text())
     report.file_bytes, report.seconds = writer.bytes, time.monotonic() - began
     return report
+
+
+def _check_whole(report: CompressionReport, material: Material) -> None:
+    if report.examples != material.total:
+        raise DataError(
+            f"the data changed while they were compressed: {material.total:,} became {report.examples:,}",
+            remedy="compress a copy that nothing else writes to",
+        )
 
 
 def _check_options(lanes: int, rows: int | None, seed: int) -> None:
@@ -201,7 +220,7 @@ def read(reader: CompressedReader, code: Code) -> Iterator[np.ndarray]:
             remedy=f"the file: {_named(header['versions'])}; here: {_named(_versions())}",
         )
     done, total, form = 0, header["total"], header["form"]
-    if (form["as"] in ("text", "tokens")) != kinds.of(code.schema).has_tokens or (
+    if form["as"] not in forms_of(code.schema) or (
         form["as"] == "array" and math.prod(form["shape"]) != total * code.schema.dimensions
     ):
         raise reader.error("has a header that does not suit its model: form", "was it written by Chainrule?")

@@ -65,6 +65,7 @@ _FORMS: dict[str, dict[str, Test]] = {
     "array": {"dtype": _numbers, "shape": _shape, "top": _number(1), "product": _of(bool)},
     "text": {},
     "tokens": {"dtype": _numbers},
+    "events": {"dtype": _numbers},
     "images": {"mode": _of(str), "top": _number(1, 255)},
     "image": {"mode": _of(str), "top": _number(1, 255)},
 }

@@ -7,6 +7,7 @@ import numpy as np
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float
 from chainrule.data.schema import Schema
+from chainrule.information.compression.codes import LEVELS_WANTED
 from chainrule.information.compression.distributions import (
     BinarySymbols,
     CategoricalSymbols,
@@ -25,7 +26,7 @@ def check_levels(output: OutputDistribution, schema: Schema, called: str) -> Non
     if not schema.levels:
         raise CapabilityError(
             "the model was trained on continuous numbers, which have no probabilities",
-            remedy="train on data with levels, such as images",
+            remedy=LEVELS_WANTED,
         )
     if output.probable_levels != schema.levels:
         raise CapabilityError(

@@ -17,6 +17,7 @@ import numpy as np
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float
 from chainrule.information.compression.bits_back import Known, LatentCode, Move, markov_moves
+from chainrule.information.compression.codes import LEVELS_WANTED
 from chainrule.information.compression.distributions import SymbolDistribution
 from chainrule.information.compression.local import (
     CellsOfLevels,
@@ -49,7 +50,7 @@ def flow_code(model: "FlowModel") -> LatentCode:
     if not schema.levels:
         raise CapabilityError(
             "the flow was trained on continuous numbers, which have no probabilities",
-            remedy="train on data with levels, such as images, or data.levels=256",
+            remedy=LEVELS_WANTED,
         )
     if not isinstance(model.base, StandardNormal):
         raise CapabilityError(

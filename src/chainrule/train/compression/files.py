@@ -13,7 +13,14 @@ import numpy as np
 from chainrule import models
 from chainrule.core.errors import ArgumentError, ChainruleError, DataError, RunError
 from chainrule.data.schema import Schema
-from chainrule.information.compression.arranging import LevelSpelling, Material, restored, unlevelled
+from chainrule.information.compression.arranging import (
+    LevelSpelling,
+    Material,
+    joined,
+    restored,
+    texts,
+    unlevelled,
+)
 from chainrule.information.compression.codes import Code
 from chainrule.information.compression.compressing import (
     CompressionReport,
@@ -150,13 +157,12 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 def _write_symbols(target: Path, schema: Schema, form: dict[str, Any], parts: Iterator[np.ndarray]) -> None:
     """A text, or an array, of which no more than a segment is in memory."""
-    if form["as"] == "text":
-        found = restored(schema, form, np.concatenate([np.zeros(0, np.int32), *parts]))
-        target.write_bytes(found.encode("utf-8"))
-        return
     with target.open("wb") as file:
-        if form["as"] == "tokens":
-            np.save(file, restored(schema, form, np.concatenate([np.zeros(0, np.int32), *parts])))
+        if form["as"] == "text":
+            file.writelines(piece.encode("utf-8") for piece in texts(schema, form, parts))
+            return
+        if form["as"] in ("tokens", "events"):
+            np.save(file, restored(schema, form, joined(schema, parts)))
             return
         dtype, shape = np.dtype(form["dtype"]), tuple(form["shape"])
         described = {"descr": dtype.str, "fortran_order": False, "shape": shape}

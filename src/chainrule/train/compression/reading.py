@@ -1,6 +1,9 @@
 """What a user wants compressed, read without changing a bit of it: images, NumPy arrays, texts, a split of the data."""
 
+import codecs
 import os
+import struct
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,12 +19,26 @@ from chainrule.data.inputs.protocol import Preparation
 from chainrule.data.loading.walking import special
 from chainrule.data.readers.images import PICTURES
 from chainrule.data.schema import Schema
-from chainrule.information.compression.arranging import Material, arranged, levelled, packed_names
+from chainrule.information.compression.arranging import (
+    Material,
+    arranged,
+    levelled,
+    packed_names,
+    pieces_of,
+    text_material,
+)
 
 _AT_ONCE = 2**24
 """Bytes of pixels that are in memory at a time, about."""
+_READ = 2**20
+"""Bytes of a text that are read at a time."""
 _MODES = {"1": 1, "L": 255, "RGB": 255}
 """Modes of Pillow that are read, with the brightest value of each."""
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+"""Those that hold pixels; Pillow would start another program to draw some of the others."""
+_ORIENTATION = 0x0112
+_DAMAGED = (OSError, SyntaxError, ValueError, TypeError, EOFError, IndexError, struct.error, zlib.error)
+"""What Pillow raises where a file is no image to its end."""
 
 
 def material_of(path: Path, prepared: Preparation) -> Material:
@@ -36,6 +53,11 @@ def material_of(path: Path, prepared: Preparation) -> Material:
         return _text(path, prepared.schema)
     if kinds.of(prepared.schema).spatial:
         return _images(path, prepared)
+    if kinds.of(prepared.schema).has_events:
+        raise DataError(
+            f"{path.name}: files of music hold more than the events that the run knows, which would not come back",
+            remedy="give numbers of events in a .npy file, or split=test",
+        )
     raise DataError(
         f"{path.name}: the run was trained on {prepared.schema.kind} data, which are read from .npy files",
         remedy="save the numbers with numpy.save",
@@ -55,14 +77,25 @@ def _array(path: Path) -> np.ndarray:
 def _text(path: Path, schema: Schema) -> Material:
     if path.is_dir():
         raise ArgumentError(f"{path}: is a folder; the run compresses one text", remedy="give a file")
-    raw = path.read_bytes()
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path.name}: byte {error.start:,} is no UTF-8", remedy="convert the text: iconv -t UTF-8"
-        ) from None
-    return arranged(schema, text)
+    return text_material(schema, lambda: pieces_of(_letters(path)))
+
+
+def _letters(path: Path) -> Iterator[str]:
+    """What a file of UTF-8 spells, part by part."""
+    decoder, done = codecs.getincrementaldecoder("utf-8")(), 0
+    with path.open("rb") as file:
+        while True:
+            part, begun = file.read(_READ), len(decoder.getstate()[0])
+            try:
+                yield decoder.decode(part, final=not part)
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{path.name}: byte {done - begun + error.start:,} is no UTF-8",
+                    remedy="convert the text: iconv -t UTF-8",
+                ) from None
+            if not part:
+                return
+            done += len(part)
 
 
 def _images(path: Path, prepared: Preparation) -> Material:
@@ -113,7 +146,7 @@ def _opened(file: Path, name: str) -> tuple[np.ndarray, str]:
     if what := special(file):
         raise DataError(f"{plain(name)}: is {what}", remedy="move it out of the folder")
     try:
-        with Image.open(file) as image:
+        with Image.open(file, formats=_FORMATS) as image:
             if image.mode not in _MODES:
                 raise DataError(
                     f"{plain(name)}: mode {image.mode} is not read",
@@ -128,9 +161,20 @@ def _opened(file: Path, name: str) -> tuple[np.ndarray, str]:
                     f"{plain(name)}: a colour of it is transparent, which would not come back",
                     remedy="save it without transparency",
                 )
+            if image.getexif().get(_ORIENTATION, 1) != 1:
+                raise DataError(
+                    f"{plain(name)}: its metadata say that it is shown turned, which would not come back",
+                    remedy="save it upright",
+                )
             return np.asarray(image).astype(np.uint8), image.mode
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise DataError(f"{plain(name)} cannot be read as an image: {type(error).__name__}") from None
+    except DataError:
+        raise
+    except UnidentifiedImageError:
+        raise DataError(
+            f"{plain(name)} cannot be read as an image", remedy=f"read are {', '.join(_FORMATS)}"
+        ) from None
+    except (*_DAMAGED, Image.DecompressionBombError) as error:
+        raise DataError(f"{plain(name)} cannot be read as an image: {plain(str(error))}") from None
 
 
 def _top(schema: Schema, mode: str) -> int:

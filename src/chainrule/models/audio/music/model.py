@@ -17,7 +17,10 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.inputs import pieces
 from chainrule.data.schema import Schema
+from chainrule.information.compression.direct import EntryCode
+from chainrule.information.compression.sources import HasCode
 from chainrule.models.audio.music import controls
+from chainrule.models.audio.music.coding import music_code
 from chainrule.models.audio.music.controls import ControlName
 from chainrule.models.audio.music.network import (
     AttentiveReader,
@@ -94,7 +97,7 @@ class MusicConfig(Config):
 
 
 @final
-class MusicModel(CanCompose, HasScores, HasPictures):
+class MusicModel(CanCompose, HasScores, HasPictures, HasCode):
     """`p(x) = Π_t p(x_t | x_<t, class, controls)`; what is said of the music goes with every event."""
 
     reader: EventReader
@@ -251,6 +254,10 @@ class MusicModel(CanCompose, HasScores, HasPictures):
         )
         there = jnp.isfinite(found.log_probs[0, :n, None])  # the first stands in where there were fewer
         return jnp.where(there, found.tokens[0, :n], found.tokens[0, :1])
+
+    def code(self) -> EntryCode:
+        """Event after event, each by its probability given those before it."""
+        return music_code(self, _BLANK)
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """A held-out excerpt and how it goes on from its middle; what is hard to foresee."""

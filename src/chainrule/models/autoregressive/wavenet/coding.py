@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array
 from chainrule.information.compression.coders import EntropyCoder
+from chainrule.information.compression.codes import LEVELS_WANTED
 from chainrule.information.compression.direct import EntryCode, SymbolDistributions
 from chainrule.information.compression.distributions import (
     CategoricalSymbols,
@@ -29,7 +30,7 @@ def series_code(model: "WaveNet") -> EntryCode:
     if not isinstance(output, MuLawOutput) or not schema.levels:
         raise CapabilityError(
             "the model was trained on continuous numbers, which have no probabilities",
-            remedy="train on data with levels: sound, or data.levels=256",
+            remedy=LEVELS_WANTED,
         )
     steps, features = schema.shape
     of_grid, counts = output.grid_points()

@@ -6,6 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from chainrule.core.errors import CapabilityError
+from chainrule.information.compression.codes import LEVELS_WANTED
 from chainrule.information.compression.direct import EntryCode, SymbolDistributions
 from chainrule.information.compression.levels import distribution_of
 from chainrule.models.text.hmm.emission import LevelStates
@@ -20,7 +21,7 @@ def series_code(model: "HMM") -> EntryCode:
     if not isinstance(emission, LevelStates):
         raise CapabilityError(
             "the model was trained on continuous numbers, which have no probabilities",
-            remedy="train on data with levels: data.levels=256",
+            remedy=LEVELS_WANTED,
         )
     start, transition, emitted = (
         np.asarray(part, np.float64) for part in (model.start, model.transition, emission.probs)
