@@ -155,9 +155,10 @@ def _of_text(run: Run, data: Data, settings: AttributionsSettings) -> _Asked:
     )
     f: Any
     if isinstance(model, HasTokenStream):
-        posed = model.posed(settings.text or _held_out(data, settings)[:TOKENS])
+        most = schema.shape[0] - 1
+        posed = model.posed(settings.text or _held_out(data, settings)[: min(TOKENS, most)])
         tokens = np.asarray(posed.inputs[0])
-        check_length(tokens, most=schema.shape[0] - 1)
+        check_length(tokens, most=most)
         f = next_token(model, tokens, posed.position)
         pieces = ["[MASK]" if token >= end else _piece(schema, token) for token in tokens.tolist()]
     else:

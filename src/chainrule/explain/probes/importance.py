@@ -174,7 +174,7 @@ probe = Probe(
     _applies,
     examine,
     ImportanceSettings,
-    toy={"n": 16, "repeats": 2, "background": 2, "budget": 20, "patch": 4},
+    toy={"n": 16, "repeats": 2, "background": 2, "budget": 200, "patch": 4},
 )
 
 __all__ = ["ImportanceSettings", "examine", "probe"]

@@ -377,7 +377,7 @@ probe = Probe(
     _applies,
     examine,
     ShapSettings,
-    toy={"rows": "1", "background": 2, "budget": 40, "patch": 4, "tokens": 4, "outputs": 2},
+    toy={"rows": "1", "background": 2, "budget": 200, "patch": 4, "tokens": 4, "outputs": 2},
     also_without_text=True,
 )
 

@@ -79,8 +79,9 @@ class AnsStack(EntropyCoder):
     """Last in, first out; opened on words that are no code of anything, it is sealed so that all of them come back."""
 
     def __init__(self, words: Words, *, seal: bool) -> None:
+        stack = constriction().stream.stack
         try:
-            self._coder = constriction().stream.stack.AnsCoder(words, seal)
+            self._coder = stack.AnsCoder(words, seal)
         except ValueError:  # a zero at the end
             raise _no_code() from None
 

@@ -99,7 +99,7 @@ def test_a_logit_stands_before_everything_else_and_takes_what_noise_leaves() -> 
 
 
 def test_images_that_cannot_be_halved_are_refused_with_sizes_that_can() -> None:
-    with pytest.raises(CapabilityError, match=r"data.size=28, or data.size=32"):
+    with pytest.raises(CapabilityError, match=r"data.size=28 or data.size=32"):
         build((30, 30, 1), levels=2)
 
 
