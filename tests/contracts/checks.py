@@ -84,6 +84,9 @@ VERBS = (
         "import",
         "embed",
         "export",
+        "compress",
+        "decompress",
+        "play",
     ),
     *("doctor", "studio"),
 )

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Int
 
 from chainrule.core.errors import ArgumentError, DataError
-from chainrule.core.types import Int
 
 LabelMap = Mapping[str, str] | Literal["names"]
 """Names of target classes to names of source classes; "names": those that agree but for case."""
