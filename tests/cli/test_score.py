@@ -1,4 +1,5 @@
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -6,8 +7,11 @@ import pytest
 import yaml
 
 from chainrule import report
+from chainrule.cli.score_against import check_comparable
+from chainrule.core.errors import ArgumentError
 from chainrule.train import Run
 from chainrule.train.scores import loss
+from chainrule.train.scoring import Metric
 
 from .conftest import Command
 
@@ -165,3 +169,33 @@ def test_a_model_that_draws_nothing_has_no_samples_to_judge(cli: Command, traine
     refused = cli("score", "toy", "samples=50")
     assert refused.code == 2
     assert "samples=50: only models that draw points, images or rows of tables" in refused.err
+
+
+def test_runs_on_the_same_examples_stand_beside_each_other(cli: Command, trained: Path) -> None:
+    twin = Path(shutil.copytree(trained, "runs/twin"))
+    found = cli("score", "toy", "against=twin", "--json").last
+    assert found["against"] == {"twin": found["metrics"]}
+    lines = [line.split() for line in cli("score", "toy", "against=twin").out.splitlines()]
+    assert lines[0] == ["metric", "toy", "twin", "unit"]
+    assert any(line[0] == "accuracy" for line in lines)
+    config = yaml.safe_load((twin / "config.yaml").read_text())
+    config["data"]["split"] = [0.7, 0.1, 0.2]
+    (twin / "config.yaml").write_text(yaml.safe_dump(config))
+    refused = cli("score", "toy", "against=twin")
+    assert refused.code == 2
+    assert "another split" in refused.err
+    assert "data=OTHER" in refused.err
+    assert "moons" in cli("score", "toy", "against=twin", "data=moons", "data.n=50").out  # the remedy
+
+
+def test_runs_to_stand_beside_are_named(cli: Command, trained: Path) -> None:
+    for word, said in (("", "no run is named"), ("toy", "this is the run itself"), ("nobody", "nobody")):
+        refused = cli("score", "toy", f"against={word}")
+        assert refused.code == 2
+        assert said in refused.err
+
+
+def test_numbers_on_unlike_grounds_do_not_stand_beside_each_other() -> None:
+    rests_on = {name: {"kernel_distance": Metric(1.0, basis=f"features {name}")} for name in ("one", "two")}
+    with pytest.raises(ArgumentError, match="kernel_distance of one .* do not compare"):
+        check_comparable(rests_on)

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chainrule.cli.adapters import USAGE, WORDS
 from chainrule.cli.options import Json, RunName, Settings
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from chainrule.data.dataset import Data
     from chainrule.train import Metric
     from chainrule.train.generation.measures import Beside
+    from chainrule.train.scoring import Scores
 
 OWN = (
     "runs",
@@ -25,11 +26,12 @@ OWN = (
     "crf",
     "k",
     "samples",
+    "against",
     *WORDS,
 )
 _HOW = (
     "settings of score: split=test, data=OTHER, text=TEXT, n=5000, stride=32, positive=CLASS, top=3, calibrated=true, "
-    f"crf=true, k=5000, samples=1000, {USAGE}, runs=DIR"
+    f"crf=true, k=5000, samples=1000, against=RUN, {USAGE}, runs=DIR"
 )
 _SHOWN = 30
 """Classes, labels or outputs whose scores are shown one by one."""
@@ -48,9 +50,10 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     (masks: refined by a conditional random field), k=5000 (models
     with a latent variable: codes by which the likelihood of an example is estimated, 100 unless told; flows of data
     with levels: draws of the noise between these for a tighter bound), samples=500 (models that draw examples: how many
-    are compared with real ones; unless told as many as are held out, 1000 at most), lora=RUN or lora=FILE.safetensors
-    (adapters of other runs to judge it with, lora_strength=1 times), runs=DIR. Of agents: episodes=100 (by which they
-    are judged), seed=1 (other episodes), runs=DIR.
+    are compared with real ones; unless told as many as are held out, 1000 at most), against=RUN (or RUN,RUN: judged by
+    the same examples, and their numbers beside these), lora=RUN or lora=FILE.safetensors (adapters of other runs to
+    judge it with, lora_strength=1 times), runs=DIR. Of agents: episodes=100 (by which they are judged), seed=1 (other
+    episodes), runs=DIR.
     """
     from chainrule.cli import agents
     from chainrule.cli.adapters import with_adapters
@@ -58,7 +61,10 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, say
     from chainrule.cli.progress_line import progress_line
+    from chainrule.cli.score_against import check_comparable, check_same_examples, others
+    from chainrule.cli.score_against import show as show_beside_each_other
     from chainrule.cli.settings import guess, unknown, yes_or_no
+    from chainrule.core.quoting import plain
     from chainrule.train import Run
     from chainrule.train.remarks import remarks
 
@@ -82,34 +88,47 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
         yes_or_no("calibrated", given),
         yes_or_no("crf", given),
     )
+    beside = others(run, given["against"], folder) if "against" in given else {}
+    elsewhere = bool({"data", "text"} & given.keys())
+    if not elsewhere:
+        check_same_examples(run, beside)
     with progress_line(silent=json):
         wanted_text = {"text": given["text"]} if "text" in given else {}
-        other = (
-            run.other(given.get("data"), **wanted_text, **options)
-            if {"data", "text"} & given.keys()
-            else None
-        )
         split = given.get("split")
-        untested = split is None and other is None and not len(run.data.test)
+        untested = split is None and not elsewhere and not len(run.data.test)
         part = "val" if untested else split
-        judged = functools.partial(run.score, part, data=other, stride=stride, n=n, k=k, samples=samples)
-        found = judged(positive=positive, top=top, calibrated=calibrated, crf=crf)
-    metrics = {name: metric.to_json() for name, metric in found.items()}
+
+        def judged(one: Run) -> "tuple[Scores, Data | None]":
+            other = one.other(given.get("data"), **wanted_text, **options) if elsewhere else None
+            how = functools.partial(one.score, part, data=other, stride=stride, n=n, k=k, samples=samples)
+            return how(positive=positive, top=top, calibrated=calibrated, crf=crf), other
+
+        found, other = judged(run)
+        every = {run.id: found} | {name: judged(one)[0] for name, one in beside.items()}
+    check_comparable(every)
+    metrics = to_json(found)
     what = "" if other is None else described(other)
     if json:
         emit(
-            {"metrics": metrics, **({"split": "val"} if untested else {})}
-            if other is None
-            else {"metrics": metrics, "data": other.name, "scored": what}
+            {"metrics": metrics}
+            | ({"split": "val"} if untested else {})
+            | ({} if other is None else {"data": other.name, "scored": what})
+            | ({"against": {name: to_json(every[name]) for name in beside}} if beside else {})
         )
         return
     if other is not None:
         say("scored", f"{other.name}   {what}, prepared as the training data were")
     if untested:
         say("scored", "the validation split: the data have no test split")
-    show(found)
-    for remark in remarks(found):
-        say("note", remark)
+    show_beside_each_other(every) if beside else show(found)
+    for name, scores in every.items():
+        for remark in remarks(scores):
+            say("note", f"{plain(name)}: {remark}" if beside else remark)
+
+
+def to_json(found: "Mapping[str, Metric]") -> dict[str, Any]:
+    """Scores as plain values."""
+    return {name: metric.to_json() for name, metric in found.items()}
 
 
 def described(other: "Data") -> str:
