@@ -22,7 +22,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Key
 from chainrule.kernels.approximation import Approximate
-from chainrule.kernels.kernel import Kernel
+from chainrule.kernels.kernel import Kernel, a_kernel
 from chainrule.kernels.precision import in_double
 from chainrule.kernels.regression import features_of
 from chainrule.probability.k_means import Clusters, k_means
@@ -70,6 +70,7 @@ def kernel_k_means(
     >>> kernel_k_means([0.0, 1.0, 10.0, 11.0], 2, Linear()).labels.tolist()
     [0, 0, 1, 1]
     """
+    a_kernel("kernel_k_means", kernel)
     clusters = _count("kernel_k_means", clusters, len(x))
     restarts = whole("kernel_k_means", "restarts", restarts)
     rounds = whole("kernel_k_means", "rounds", rounds)
@@ -102,6 +103,7 @@ def spectral_clustering(
     >>> spectral_clustering([0.0, 1.0, 10.0, 11.0], 2, RBF(1.0)).labels.tolist()
     [0, 0, 1, 1]
     """
+    a_kernel("spectral_clustering", kernel)
     clusters = _count("spectral_clustering", clusters, len(x))
     restarts = whole("spectral_clustering", "restarts", restarts)
     check_choice("spectral_clustering", "approximate", approximate, get_args(Approximate))

@@ -88,6 +88,21 @@ def accept(kernel: Kernel, x: Points) -> None:
         kernel.accept(x)
 
 
+def a_kernel(where: str, kernel: Any) -> Kernel:
+    """The kernel that a machine was given; anything else is refused, and it is said what one looks like."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, type):
+        given, remedy = f"the class {kernel.__name__}", f"make one of the class: {kernel.__name__}()"
+    elif hasattr(kernel, "precomputed"):
+        given = f"a {type(kernel).__name__}, which compares sequences"
+        remedy = "use kernel.precomputed(sequences); points are then numbers of sequences"
+    else:
+        given = f"a {type(kernel).__name__}"
+        remedy = "for example RBF(1.0), or 2.0 * Matern(2.5, scale=0.3)"
+    raise ArgumentError(f"{where}(kernel): a Kernel is needed, not {given}", remedy=remedy)
+
+
 def points(where: str, name: str, values: Any, *, single: bool = False) -> Points:
     """Points as rows of finite numbers; a vector holds points of one coordinate (or is one point, if `single`).
 
@@ -136,4 +151,4 @@ def _gram(kernel: Kernel, x: Array, y: Array, block: int) -> Array:
     return jax.lax.fori_loop(0, operator.index(len(starts)), put, jnp.zeros((rows, len(y)), tile.dtype))
 
 
-__all__ = ["ChecksPoints", "Kernel", "Points", "accept", "points"]
+__all__ = ["ChecksPoints", "Kernel", "Points", "a_kernel", "accept", "points"]

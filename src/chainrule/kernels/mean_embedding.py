@@ -19,7 +19,7 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.kernels.approximation import feature_map
 from chainrule.kernels.functions import RBF
-from chainrule.kernels.kernel import TILE, Kernel, points
+from chainrule.kernels.kernel import TILE, Kernel, a_kernel, points
 from chainrule.probability.divergences.kernel_mean import PairMeans, median_distance, root_of_square
 
 Estimate = Literal["biased", "unbiased", "linear", "features"]
@@ -42,7 +42,7 @@ class MeanEmbedding(eqx.Module):
     points: Float[Array, "rows features"]
 
     def __init__(self, kernel: Kernel, x: Any) -> None:
-        self.kernel, self.points = kernel, points("MeanEmbedding", "x", x)
+        self.kernel, self.points = a_kernel("MeanEmbedding", kernel), points("MeanEmbedding", "x", x)
         if not len(self.points):
             raise ArgumentError("MeanEmbedding(x): a sample of no points has no mean")
 
@@ -125,7 +125,7 @@ def squared_mmd(
     -0.134622
     """
     first, second = samples("squared_mmd", x, y)
-    kernel = median_kernel(first, second) if kernel is None else kernel
+    kernel = median_kernel(first, second) if kernel is None else a_kernel("squared_mmd", kernel)
     check_choice("squared_mmd", "estimate", estimate, get_args(Estimate))
     if estimate == "linear":
         return linear_terms(kernel, first, second).mean()

@@ -19,7 +19,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key
 from chainrule.kernels.features import Features, KernelFeatures, Rows
-from chainrule.kernels.kernel import Kernel, points
+from chainrule.kernels.kernel import Kernel, a_kernel, points
 from chainrule.kernels.pivoting import pivoted_points
 from chainrule.kernels.positive import factored
 from chainrule.kernels.precision import in_double
@@ -80,6 +80,7 @@ def landmarks(
     `uniform` and `kmeans` draw, so they need a key. Where more points are asked for than tell each other apart, the
     last of `pivoted` are any others.
     """
+    a_kernel("landmarks", kernel)
     check_choice("landmarks", "choice", choice, _CHOICES)
     rows = in_double(points)("landmarks", "x", x)
     count = whole("landmarks", "count", count)

@@ -45,6 +45,11 @@ def explicit_features(kernel: Polynomial, x: Any) -> Float[Array, "rows features
     chainrule.core.errors.ArgumentError: explicit_features: 1,609,344,100 columns, more than 1,000,000
            use the kernel, which needs none of them: Polynomial(6).gram(x)
     """
+    if not isinstance(kernel, Polynomial):
+        raise ArgumentError(
+            f"explicit_features(kernel): features are those of a Polynomial, not of a {type(kernel).__name__}",
+            remedy="use Polynomial(degree), or feature_map for features that come close to those of other kernels",
+        )
     rows = points("explicit_features", "x", x)
     offset = float(kernel.offset)
     count = polynomial_feature_count(rows.shape[1], kernel.degree, offset=offset > 0)

@@ -22,7 +22,7 @@ from chainrule.core.types import Array, Key
 from chainrule.kernels import pre_images
 from chainrule.kernels.approximation import Approximate
 from chainrule.kernels.data_checks import checked_points
-from chainrule.kernels.kernel import Kernel
+from chainrule.kernels.kernel import Kernel, a_kernel
 from chainrule.kernels.positive import not_positive
 from chainrule.kernels.precision import in_double
 from chainrule.kernels.regression import features_of
@@ -144,6 +144,7 @@ class KernelPCA:
     key: Key | None = None
 
     def __post_init__(self) -> None:
+        a_kernel("KernelPCA", self.kernel)
         whole("KernelPCA", "components", self.components)
         check_choice("KernelPCA", "approximate", self.approximate, get_args(Approximate))
 

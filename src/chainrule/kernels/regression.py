@@ -32,7 +32,7 @@ from chainrule.kernels.data_checks import (
     one_of_two,
     refuse_contradictions,
 )
-from chainrule.kernels.kernel import Kernel
+from chainrule.kernels.kernel import Kernel, a_kernel
 from chainrule.kernels.positive import factored
 from chainrule.kernels.precision import in_double, widened
 from chainrule.probability.distributions.parameters import floating, require
@@ -138,6 +138,7 @@ class KernelRidge:
     key: Key | None = None
 
     def __post_init__(self) -> None:
+        a_kernel("KernelRidge", self.kernel)
         if self.ridge is not None:
             _ridge(self.ridge)
         check_choice("KernelRidge", "approximate", self.approximate, get_args(Approximate))

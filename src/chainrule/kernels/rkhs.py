@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
-from chainrule.kernels.kernel import Kernel, points
+from chainrule.kernels.kernel import Kernel, a_kernel, points
 from chainrule.kernels.positive import factored
 from chainrule.kernels.precision import in_double
 
@@ -38,7 +38,7 @@ class KernelFunction(eqx.Module):
     coefficients: Float[Array | np.ndarray, " rows"]
 
     def __init__(self, kernel: Kernel, centres: Any, coefficients: Any) -> None:
-        self.kernel = kernel
+        self.kernel = a_kernel("KernelFunction", kernel)
         self.centres = in_double(points)("KernelFunction", "centres", centres)
         weights = (
             coefficients if isinstance(coefficients, jax.Array) else np.asarray(coefficients, np.float64)
@@ -108,6 +108,7 @@ def interpolate(kernel: Kernel, x: Any, y: Any) -> KernelFunction:
     chainrule.core.errors.ArgumentError: interpolate: no function of the kernel takes these values: at point ...
            points that are the same, or more points than features, leave no choice: smooth with a ridge
     """
+    a_kernel("interpolate", kernel)
     rows = in_double(points)("interpolate", "x", x)
     values = np.asarray(y, np.float64)
     if values.shape != (len(rows),):

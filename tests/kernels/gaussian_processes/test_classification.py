@@ -175,6 +175,9 @@ def test_classes_that_cannot_be_told_apart_or_counted_are_refused() -> None:
         LaplaceClassifier(kernel()).fit([0.0, 1.0], [1, 1])
     with pytest.raises(ArgumentError, match="holds 2 at position 0; the 2 classes"):
         LaplaceClassifier(kernel()).fit([0.0, 1.0], [2, 1])
+    for machine in (DirichletClassifier, LaplaceClassifier, VariationalClassifier):
+        with pytest.raises(ArgumentError, match="whole numbers from 0"):
+            machine(kernel()).fit([0.0, 1.0], ["no", "yes"])
     with pytest.raises(ArgumentError, match="3 rows of x for 2 classes"):
         VariationalClassifier(kernel()).fit([0.0, 1.0, 2.0], [0, 1])
     with pytest.raises(ArgumentError, match=r"expected \(n, 2\), got \(2, 3\): transpose it"):

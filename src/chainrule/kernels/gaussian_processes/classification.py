@@ -20,7 +20,7 @@ from chainrule.kernels.gaussian_processes.climbing import climbed
 from chainrule.kernels.gaussian_processes.likelihoods import ClassLikelihood, LogisticLikelihood
 from chainrule.kernels.gaussian_processes.likelihoods_race import correlated_softmax
 from chainrule.kernels.gaussian_processes.stochastic import StochasticGaussianProcess
-from chainrule.kernels.kernel import Kernel, Points
+from chainrule.kernels.kernel import Kernel, Points, a_kernel
 from chainrule.kernels.precision import in_double
 
 _SWEEPS = 500
@@ -49,6 +49,7 @@ class LaplaceClassifier(eqx.Module):
 
     def fit(self, x: Any, y: Any) -> "LaplacePosterior":
         """The posterior given examples."""
+        a_kernel("LaplaceClassifier", self.kernel)
         rows, numbers = checked_examples("LaplaceClassifier.fit", self.likelihood, x, y)
         return LaplacePosterior(
             self.kernel, self.likelihood, rows, numbers, laplace.Mode(*_mode(self, rows, numbers))
@@ -138,6 +139,7 @@ class VariationalClassifier(eqx.Module):
 
     def fit(self, x: Any, y: Any, *, tolerance: float = 1e-8) -> "VariationalPosterior":
         """The posterior given examples; steps end when the bound rises by less than the tolerance."""
+        a_kernel("VariationalClassifier", self.kernel)
         rows, numbers = checked_examples("VariationalClassifier.fit", self.likelihood, x, y)
         process, bound, steps = _settled(self.kernel, self.likelihood, rows, numbers, tolerance)
         return VariationalPosterior(process, self.likelihood, rows, numbers, bound, steps)

@@ -21,7 +21,7 @@ from chainrule.kernels.gaussian_processes.classification import checked_examples
 from chainrule.kernels.gaussian_processes.likelihoods import SoftmaxLikelihood
 from chainrule.kernels.gaussian_processes.likelihoods_race import expected_softmax
 from chainrule.kernels.gaussian_processes.stochastic import Marginals
-from chainrule.kernels.kernel import Kernel
+from chainrule.kernels.kernel import Kernel, a_kernel
 from chainrule.kernels.positive import Factored, factored
 from chainrule.kernels.precision import in_double
 from chainrule.probability.distributions.parameters import floating, positive
@@ -41,12 +41,14 @@ class DirichletClassifier(eqx.Module):
     concentration: Scalar
 
     def __init__(self, kernel: Kernel, concentration: Any = 0.01) -> None:
-        self.kernel = kernel
+        self.kernel = a_kernel("DirichletClassifier", kernel)
         self.concentration = positive("DirichletClassifier", "concentration", floating(concentration))
 
     def fit(self, x: Any, y: Any) -> "DirichletPosterior":
         """The posterior given examples of all classes, numbered from zero."""
-        likelihood = SoftmaxLikelihood(max(2, int(np.max(y, initial=1)) + 1))
+        given = np.asarray(y)
+        most = int(given.max(initial=1)) if np.issubdtype(given.dtype, np.integer) else 1
+        likelihood = SoftmaxLikelihood(max(2, most + 1))
         rows, numbers = checked_examples("DirichletClassifier.fit", likelihood, x, y)
         counts = np.asarray(self.concentration, np.float64) + np.eye(likelihood.classes)[numbers]
         noise = np.log1p(1 / counts)

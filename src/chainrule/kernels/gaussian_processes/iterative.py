@@ -20,7 +20,7 @@ from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.kernels.data_checks import checked_points
 from chainrule.kernels.gaussian_processes import iterative_solver as solver
 from chainrule.kernels.gaussian_processes.sparse import KINDS, checked_values
-from chainrule.kernels.kernel import TILE, Kernel
+from chainrule.kernels.kernel import TILE, Kernel, a_kernel
 from chainrule.kernels.pivoting import pivoted_points
 from chainrule.kernels.precision import in_double, widened
 from chainrule.probability.distributions.parameters import floating, positive
@@ -78,7 +78,7 @@ class IterativeGaussianProcess(eqx.Module):
     def __init__(
         self, kernel: Kernel, noise: Any = 0.1, *, rank: int = 100, tolerance: float = 1e-6, limit: int = 500
     ) -> None:
-        self.kernel = kernel
+        self.kernel = a_kernel("IterativeGaussianProcess", kernel)
         self.log_noise = jnp.log(positive("IterativeGaussianProcess", "noise", floating(noise)))
         self.rank = whole("IterativeGaussianProcess", "rank", rank, least=0)
         self.limit = whole("IterativeGaussianProcess", "limit", limit)

@@ -25,7 +25,7 @@ from chainrule.kernels.data_checks import (
     warn_of_columns,
 )
 from chainrule.kernels.functions import RBF, Brownian, OrnsteinUhlenbeck
-from chainrule.kernels.kernel import Kernel
+from chainrule.kernels.kernel import Kernel, a_kernel
 from chainrule.kernels.precision import traced, widened
 from chainrule.probability.distributions.parameters import floating, require
 
@@ -56,12 +56,7 @@ class GaussianProcess(eqx.Module):
     """Of the function before anything is seen; zero unless given."""
 
     def __init__(self, kernel: Any, noise: Any = 0.0, mean: MeanFunction | float | None = None) -> None:
-        if not isinstance(kernel, Kernel):
-            raise ArgumentError(
-                f"GaussianProcess(kernel): a Kernel is needed, not a {type(kernel).__name__}",
-                remedy="for example RBF(1.0), or 2.0 * Matern(2.5, scale=0.3)",
-            )
-        self.kernel = kernel
+        self.kernel = a_kernel("GaussianProcess", kernel)
         self.noise = require(
             "GaussianProcess", "noise", floating(noise), lambda v: (v >= 0) & (v < np.inf), "be at least 0"
         )

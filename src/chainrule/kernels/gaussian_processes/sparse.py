@@ -22,7 +22,7 @@ from chainrule.core.types import Array, Float, Scalar
 from chainrule.kernels.data_checks import checked_points, checked_targets
 from chainrule.kernels.gaussian_processes.climbing import climbed
 from chainrule.kernels.gaussian_processes.stochastic import INDUCING
-from chainrule.kernels.kernel import TILE, Kernel, Points, points
+from chainrule.kernels.kernel import TILE, Kernel, Points, a_kernel, points
 from chainrule.kernels.nystrom import landmarks
 from chainrule.kernels.positive import Factored, factored
 from chainrule.kernels.precision import in_double
@@ -63,7 +63,7 @@ class SparseGaussianProcess(eqx.Module):
     inducing: Float[Array | np.ndarray, "inducing features"] | int = INDUCING
 
     def __init__(self, kernel: Kernel, noise: Any = 0.1, inducing: Any = INDUCING) -> None:
-        self.kernel = kernel
+        self.kernel = a_kernel("SparseGaussianProcess", kernel)
         self.log_noise = jnp.log(positive("SparseGaussianProcess", "noise", floating(noise)))
         if np.ndim(inducing) == 0:
             self.inducing = whole("SparseGaussianProcess", "inducing", inducing)

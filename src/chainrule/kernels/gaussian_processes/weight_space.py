@@ -28,7 +28,7 @@ from chainrule.kernels.approximation import Approximate, feature_map
 from chainrule.kernels.data_checks import checked_points, checked_targets
 from chainrule.kernels.features import KernelFeatures
 from chainrule.kernels.gaussian_processes.sparse import KINDS
-from chainrule.kernels.kernel import TILE, Kernel
+from chainrule.kernels.kernel import TILE, Kernel, a_kernel
 from chainrule.kernels.positive import factored
 from chainrule.kernels.precision import in_double
 from chainrule.probability.distributions.parameters import floating, positive
@@ -55,7 +55,7 @@ class WeightSpaceGaussianProcess(eqx.Module):
         self, kernel: Kernel, noise: Any = 0.1, *, approximate: str = "nystrom", count: int = 1024
     ) -> None:
         where = "WeightSpaceGaussianProcess"
-        self.kernel = kernel
+        self.kernel = a_kernel(where, kernel)
         self.log_noise = jnp.log(positive(where, "noise", floating(noise)))
         check_choice(
             where, "approximate", approximate, [name for name in get_args(Approximate) if name != "none"]

@@ -9,7 +9,7 @@ from chainrule.core.errors import ArgumentError, DataError
 from chainrule.kernels.data_checks import checked_points, warn_of_columns
 from chainrule.kernels.functions import RBF
 from chainrule.kernels.functions.stationary import Stationary
-from chainrule.kernels.kernel import Kernel
+from chainrule.kernels.kernel import Kernel, a_kernel
 
 Rows = Float[np.ndarray, "rows features"]
 
@@ -21,6 +21,7 @@ def learnt_from(where: str, x: Any, kernel: Kernel | None) -> tuple[Rows, Kernel
         raise DataError(f"{where}(x): there is nothing to learn from in an array of shape {exact.shape}")
     if kernel is None:
         kernel = RBF(gamma=usual_gamma(where, exact))
+    a_kernel(where, kernel)
     if isinstance(kernel, Stationary):
         warn_of_columns(where, exact, scales=int(np.size(kernel.log_scale)))
     return exact, kernel
