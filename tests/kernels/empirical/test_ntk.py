@@ -130,6 +130,16 @@ def test_a_coefficient_kept_as_two_numbers_counts_once() -> None:
     np.testing.assert_allclose(found, 2 * sharp**2 * near @ near.T, rtol=1e-4)  # for two classes
 
 
+def test_a_gaussian_process_has_the_kernel_of_its_mean() -> None:
+    wave = data.load("wave", n=40)
+    with jax.enable_x64(False):
+        model = models.build("gp", wave, points=20, learn=False, scale=1.0)
+        x = np.asarray(wave.train.x[:4])
+        found = empirical_ntk(model, None, x, where="weights", route="jacobian")
+        near = np.asarray(model.kernel.gram(x, model.points))  # type: ignore[attr-defined]
+    np.testing.assert_allclose(found, near @ near.T, rtol=1e-5)
+
+
 def test_a_linear_model_has_the_inner_product_of_its_features() -> None:
     features = examples(5, (4,))
     found = empirical_ntk(lambda w, phi: (phi @ w)[:, None], np.ones(4), features)

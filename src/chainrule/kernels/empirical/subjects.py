@@ -1,7 +1,8 @@
 """What a tangent kernel is of: outputs of a network, one example at a time, as a function of the parameters chosen.
 
-Any function `f(params, x)` of a PyTree and a batch serves, and any model that gives logits. The rest of this package
-sees lists of arrays: the parameters that count, and everything else that the function needs.
+Any function `f(params, x)` of a PyTree and a batch serves, and any model that gives logits, or
+distributions of values. The rest of this package sees lists of arrays: the parameters that count, and everything else
+that the function needs.
 """
 
 from collections.abc import Callable, Sequence
@@ -160,11 +161,14 @@ def _network(where: str, model: Any) -> tuple[Callable[[Any, Any], Any], Any, fr
     """A model as a function of itself, and which of its leaves are moved by rule instead of learnt."""
     if isinstance(model, GivesLogits):
         call: Callable[[Any, Any], Any] = _logits
+    elif all(callable(getattr(model, name, None)) for name in ("predict", "predictive")):
+        call = _means
     elif isinstance(model, StatefulNetwork):
         call = _called
     else:
         raise ArgumentError(
-            f"{where}(f of type {type(model).__name__}, params=None): only models that give logits know their outputs",
+            f"{where}(f of type {type(model).__name__}, params=None): only models that give logits or distributions of "
+            "values know their outputs",
             remedy=f"say how it is called: {where}(lambda model, x: jax.vmap(model)(x), model, x)",
         )
     still = eqx.nn.inference_mode(model)
@@ -175,6 +179,12 @@ def _network(where: str, model: Any) -> tuple[Callable[[Any, Any], Any], Any, fr
 
 def _logits(model: Any, x: Any) -> Array:
     found: Array = counted_once(model).logits(jnp.asarray(x))
+    return found
+
+
+def _means(model: Any, x: Any) -> Array:
+    """Of values, by a model that knows how far each may be off: a Gaussian process has no logits."""
+    found: Array = counted_once(model).predict(jnp.asarray(x))
     return found
 
 
