@@ -223,6 +223,7 @@ def test_alarms_are_raised_for_what_they_are_about_and_name_remedies() -> None:
         ("gan", {"game": "minimax", "pack": 2, "minibatch_std": True}),
         ("gan", {"game": "non-saturating", "r1": 1.0, "r2": 1.0, "spectral": "layer"}),
         ("gan", {"r1": 5.0, "conditional": True}),
+        ("gan", {"pack": 2, "minibatch_std": True}),
         ("wgan", {}),
         ("wgan-gp", {}),
         ("f-gan", {}),
@@ -252,6 +253,7 @@ def test_remedies_are_settings_that_a_model_takes_and_does_not_have_yet(
         asked = dict(re.findall(r"(\w[\w.]*)=([\w.-]+\w)", own))
         assert asked or another, alarm.text
         assert alarm.text.count("=") >= 2, alarm.text
+        assert "What helps: ," not in alarm.text
         rates = {"optimizer.lr": 5e-5, "parts.discriminator.lr": 2e-5}
         for setting, value in asked.items():
             if setting in rates:

@@ -99,7 +99,8 @@ def _collapsed(played: Played) -> Alarm | None:
     return Alarm(
         "collapse",
         int(step[-1] if late else at[-1]),
-        f"{what}: modes are missing. {helps(played, another_game, decisions_about_several, lower_rate)}",
+        f"{what}: modes are missing. "
+        f"{helps(played, another_game, decisions_about_several, steep_price, lower_rate)}",
     )
 
 
