@@ -30,6 +30,7 @@ from chainrule.probability.divergences.named import SHORT_NAMES, named
 
 BOUNDED = ("2-jsd", "gan", "total-variation")
 """Those whose conjugate grows no faster than a network's output."""
+_BOUNDED_ROWS = {*(SHORT_NAMES[name] for name in BOUNDED), "Jensen-Shannon"}
 _FAR = 40.0
 """Outputs of a critic are searched from minus this to this."""
 _HALVINGS = 50
@@ -127,7 +128,7 @@ class FGAN(AdversarialModel):
 
     def when_not_finite(self) -> str:
         """A conjugate that grows exponentially overflows where the critic is sure; bounded ones do not."""
-        if self.config.divergence in BOUNDED:
+        if self.game.name in _BOUNDED_ROWS:
             return ""
         return (
             f"the conjugate of {self.game.name} may grow without bound with the critic's output; bounded "

@@ -126,4 +126,6 @@ def test_a_conjugate_that_overflows_stops_the_run_with_a_bounded_one(tmp_path: P
     assert "the conjugate of KL" in str(error.value)
     for name in BOUNDED:
         assert f"divergence={name}" in str(error.value)
-    assert not cr.models.build("f-gan", data, width=8, depth=1).when_not_finite()
+    for name in ("2-jsd", "2 JSD", "Jensen-Shannon", "total variation", "GAN"):
+        bounded = cr.models.build("f-gan", data, divergence=name, width=8, depth=1)
+        assert not bounded.when_not_finite()  # type: ignore[attr-defined]
