@@ -5,7 +5,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError
 from chainrule.explain import experiments
-from chainrule.explain.experiments.mode_collapse import GAMES, ModeCollapseSettings, run
+from chainrule.explain.experiments.mode_collapse import GAMES, ModeCollapseSettings, chosen_games, run
 from chainrule.explain.protocol import silent
 
 
@@ -26,6 +26,13 @@ def test_a_game_that_is_not_there_is_refused() -> None:
         experiments.run("mode-collapse", games=("chess",))
 
 
+def test_games_are_asked_for_by_name_in_a_list_and_a_whole_name_means_no_other() -> None:
+    for name in GAMES:
+        assert chosen_games(name.split(",")) == [name]
+    assert chosen_games(["f-gan"]) == ["f-GAN of 2 JSD", "f-GAN of Hellinger"]
+    assert chosen_games([]) == list(GAMES)
+
+
 def test_every_game_of_the_table_can_be_built() -> None:
     assert {name for name, _ in GAMES.values()} == {"gan", "f-gan", "wgan-gp", "wgan"}
 
@@ -33,6 +40,6 @@ def test_every_game_of_the_table_can_be_built() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("compiled_well")
 def test_the_recommended_games_find_all_modes_in_four_of_five_seeds() -> None:
-    settings = ModeCollapseSettings(noise=(0.1,), seeds=5, games=("relativistic, R1", "penalty"))
+    settings = ModeCollapseSettings(noise=(0.1,), seeds=5, games=("relativistic with", "penalty"))
     for name, found in run(settings, silent).numbers.items():
         assert np.sum(np.array(found["covered"]) == 8) >= 4, name

@@ -4,7 +4,7 @@ All games have the same networks, noise, batches and number of steps; only what 
 are easy, narrow ones leave gaps between them in which most scores are flat.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, final
 
 import jax
@@ -27,18 +27,18 @@ _FREE = {"r1": 0.0, "r2": 0.0}
 GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "minimax": ("gan", {"game": "minimax", **_FREE}),
     "non-saturating": ("gan", {"game": "non-saturating", **_FREE}),
-    "non-saturating, R1 and R2": ("gan", {"game": "non-saturating", **_R}),
+    "non-saturating with R1 and R2": ("gan", {"game": "non-saturating", **_R}),
     "least squares": ("gan", {"game": "least-squares", **_FREE}),
     "hinge": ("gan", {"game": "hinge", **_FREE}),
-    "hinge, spectral": ("gan", {"game": "hinge", "spectral": "layer", **_FREE}),
+    "spectral hinge": ("gan", {"game": "hinge", "spectral": "layer", **_FREE}),
     "relativistic": ("gan", {"game": "relativistic", **_FREE}),
-    "relativistic, R1 and R2": ("gan", {"game": "relativistic", **_R}),
-    "f-GAN, 2 JSD": ("f-gan", {"divergence": "2-jsd"}),
-    "f-GAN, Hellinger": ("f-gan", {"divergence": "hellinger"}),
-    "Wasserstein, penalty": ("wgan-gp", {"lam": 1.0, "n_critic": 3}),
-    "Wasserstein, clipped": ("wgan", {"n_critic": 5}),
+    "relativistic with R1 and R2": ("gan", {"game": "relativistic", **_R}),
+    "f-GAN of 2 JSD": ("f-gan", {"divergence": "2-jsd"}),
+    "f-GAN of Hellinger": ("f-gan", {"divergence": "hellinger"}),
+    "Wasserstein with penalty": ("wgan-gp", {"lam": 1.0, "n_critic": 3}),
+    "Wasserstein with clipping": ("wgan", {"n_critic": 5}),
 }
-"""What is compared: models with their settings, by name."""
+"""What is compared: models with their settings, by names without commas, so that each can be asked for in a list."""
 
 
 @final
@@ -49,7 +49,9 @@ class ModeCollapseSettings(Settings):
     noise: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
         (0.1, 0.02), min_length=1, max_length=8, description="widths of the modes"
     )
-    games: tuple[str, ...] = Field((), description="names or parts of names of games; all if none are given")
+    games: tuple[str, ...] = Field(
+        (), description="games by name, or by a part that several may have; all if none are given"
+    )
     steps: int = Field(4000, ge=1, description="moves of the generator")
     batch: int = Field(128, ge=8, description="examples of a batch")
     lr: float = Field(5e-4, gt=0, le=1, description="learning rate of both players; of the clipped game 5e-5")
@@ -59,22 +61,13 @@ class ModeCollapseSettings(Settings):
 
 def run(settings: ModeCollapseSettings, listener: Listener) -> Outcome:
     """Play every game and count modes."""
-    chosen = {
-        name: how
-        for name, how in GAMES.items()
-        if not settings.games or any(part.lower() in name.lower() for part in settings.games)
-    }
-    for part in settings.games:
-        if not any(part.lower() in name.lower() for name in GAMES):
-            raise ArgumentError(
-                f"games={part}: no game is called {part!r}{suggest(part, GAMES)}",
-                remedy=f"games are: {'; '.join(GAMES)}",
-            )
+    chosen = chosen_games(settings.games)
     found: dict[tuple[str, float], list[ModeCoverage | None]] = {}
     drawn: dict[str, np.ndarray] = {}
     for noise in settings.noise:
         ring = data.load(settings.data, noise=noise)
-        for name, (model, own) in chosen.items():
+        for name in chosen:
+            model, own = GAMES[name]
             for seed in range(settings.seeds):
                 listener(f"{name}, modes {noise:g} wide, seed {seed}")
                 samples = _played(model, own, ring, settings, seed)
@@ -85,6 +78,24 @@ def run(settings: ModeCollapseSettings, listener: Listener) -> Outcome:
                 if samples is not None and seed == 0 and noise == settings.noise[-1]:
                     drawn[name] = samples
     return _outcome(settings, found, drawn)
+
+
+def chosen_games(parts: Sequence[str]) -> list[str]:
+    """The games whose names are given, or have a part that is; all without any.
+
+    >>> chosen_games(["hinge"]), chosen_games(["relativistic with", "clip"])
+    (['hinge'], ['relativistic with R1 and R2', 'Wasserstein with clipping'])
+    """
+    found: set[str] = set() if parts else set(GAMES)
+    for part in parts:
+        meant = {part} & GAMES.keys() or {name for name in GAMES if part.lower() in name.lower()}
+        if not meant:
+            raise ArgumentError(
+                f"games={part}: no game is called {part!r}{suggest(part, GAMES)}",
+                remedy=f"games are: {', '.join(GAMES)}",
+            )
+        found |= meant
+    return [name for name in GAMES if name in found]
 
 
 def _played(
@@ -189,8 +200,8 @@ experiment = Experiment(
     "Every adversarial game on a ring or grid of modes: how many it finds, and how well.",
     ModeCollapseSettings,
     run,
-    toy={"steps": 4, "noise": (0.1,), "games": ("minimax", "clipped"), "width": 8, "batch": 16},
+    toy={"steps": 4, "noise": (0.1,), "games": ("minimax", "clipping"), "width": 8, "batch": 16},
     reference="Metz, Poole, Pfau and Sohl-Dickstein, Unrolled generative adversarial networks, ICLR 2017",
 )
 
-__all__ = ["GAMES", "ModeCollapseSettings", "experiment", "run"]
+__all__ = ["GAMES", "ModeCollapseSettings", "chosen_games", "experiment", "run"]
