@@ -281,13 +281,25 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
 
     def generate(self, z: Float[Array, "n size"], condition: Any = None) -> Array:
         """The example of each vector of noise, in model units; a condition has to be given where there are any."""
+        z = jnp.asarray(z)
+        if z.ndim != 2 or z.shape[1] != self.config.latent:
+            raise ArgumentError(
+                f"generate(z): noise of shape {z.shape}; this model makes an example of {self.config.latent} entries",
+                remedy="draw it: model.noise(key, n), or give one row for each example",
+            )
         y = None if self.generator.condition is None else self.conditions(condition, len(z))
-        return _generated(self, jnp.asarray(z), y)
+        return _generated(self, z, y)
 
     def judge(self, x: Array, condition: Any = None) -> Float[Array, " n"]:
         """The score of each example; of each pack of them where decisions are about packs."""
+        x = jnp.asarray(x)
+        if x.shape[1:] != self.schema.shape:
+            raise ArgumentError(
+                f"judge(x): examples of shape {x.shape[1:]}; this model knows examples of shape {self.schema.shape}",
+                remedy="the first axis runs over examples, in model units: run.data.test.batch(np.arange(8)).x",
+            )
         y = None if self.generator.condition is None else self.conditions(condition, len(x))
-        return _scores(self, jnp.asarray(x), y)
+        return _scores(self, x, y)
 
     @property
     def conditional(self) -> bool:

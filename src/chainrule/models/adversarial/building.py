@@ -99,8 +99,15 @@ def counted_classes(config: NetworksConfig, data: Data) -> dict[str, Any]:
 
 
 def check_conditions(config: NetworksConfig, schema: Schema) -> None:
-    """Raise where examples are to be learned given something that the data do not have."""
+    """Raise where examples are to be learned given what the data do not have, or settings of conditions say nothing."""
     if not config.conditional:
+        for name in ("inject", "judging"):
+            usual = type(config).model_fields[name].default
+            if getattr(config, name) != usual:
+                raise ArgumentError(
+                    f"{name}={getattr(config, name)}: without conditions nothing reads it",
+                    remedy=f"add conditional=true, or leave {name} as it is: {name}={usual}",
+                )
         return
     if not targets.of(schema).given:
         raise CapabilityError(

@@ -168,11 +168,23 @@ def test_conditions_that_are_not_there_are_asked_for() -> None:
     with pytest.raises(CapabilityError, match="no classes or values") as error:
         cr.models.build("gan", data, conditional=True)
     assert "data.target=COLUMN" in str(error.value)
+    for name in ("inject", "judging"):
+        with pytest.raises(ArgumentError, match=f"{name}=concatenate: without conditions nothing reads it"):
+            cr.models.build("gan", data, **{name: "concatenate"})
     with pytest.raises(ArgumentError, match="trained without classes"):
         cr.models.build("gan", data, **TOY).sample(KEY, 2, condition=1)
 
 
 # ---------------------------------------------------------------------- examples
+
+
+def test_noise_and_examples_of_another_shape_are_refused(data: Any) -> None:
+    model = cr.models.build("gan", data, **TOY)
+    with pytest.raises(ArgumentError, match=r"noise of shape \(3, 5\).*makes an example of 3 entries"):
+        model.generate(jnp.zeros((3, 5)))
+    for x in (jnp.zeros((3, 5)), jnp.zeros(2)):
+        with pytest.raises(ArgumentError, match=r"examples of shape \(2,\)"):
+            model.judge(x)
 
 
 def test_games_without_labels_cannot_smooth_them(data: Any) -> None:
