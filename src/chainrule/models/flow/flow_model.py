@@ -202,8 +202,11 @@ class FlowModel(
 
     def decode(self, z: Any, condition: Any = None) -> Array:
         """The example of each code, given as a vector, in the shape of an example, or as `codes` gives them."""
-        if isinstance(z, list | tuple) and isinstance(self.bijection, MultiScale):
-            z = self.bijection.joined(z)
+        if isinstance(z, list | tuple):
+            if isinstance(self.bijection, MultiScale):
+                z = self.bijection.joined(z)
+            elif len(z) == 1 and np.ndim(z[0]) == 1 + len(self.schema.shape):
+                (z,) = z
         codes = jnp.asarray(z)
         if codes.ndim == 2 and codes.shape[1] == self.schema.dimensions:
             codes = codes.reshape(len(codes), *self.schema.shape)

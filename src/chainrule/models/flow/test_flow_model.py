@@ -71,6 +71,17 @@ def test_draws_carry_the_density_that_their_codes_and_their_values_give() -> Non
     assert "not the distribution of the model" in model.sample_caption(temperature=0.7)
 
 
+def test_codes_as_a_flow_gives_them_lead_back_on_one_scale_as_on_several() -> None:
+    for name, schema in (("maf", TABLE), ("cnf", Schema("points", (2,)))):
+        model = build(name, schema, width=4)
+        x = jnp.asarray(ROWS[:2, : schema.shape[0]])
+        codes = eqx.filter_jit(model.codes)(x)
+        assert [code.shape for code in codes] == [x.shape]
+        np.testing.assert_allclose(eqx.filter_jit(model.decode)(codes), x, atol=1e-4)
+    with pytest.raises(ArgumentError, match=r"decode: events of shape \(2, 2\) were given"):
+        model.decode([codes[0], codes[0]])
+
+
 def test_shapes_and_values_are_checked_at_the_edge_and_codes_of_another_size_name_the_vae() -> None:
     model = build("realnvp", layers=2, width=8)
     with pytest.raises(ArgumentError, match=r"log_prob: events of shape \(2,\) were given"):
@@ -363,3 +374,11 @@ def test_a_target_that_is_not_a_number_stops_the_fit_with_the_point() -> None:
         fit_density(
             target, ScaleShift((1,)), key=KEY, steps=40, batch=8
         )  # no such draw is in the first batch
+
+
+def test_a_target_that_is_no_density_of_each_draw_is_refused() -> None:
+    layer = ScaleShift((2,))
+    with pytest.raises(ArgumentError, match=r"gives shape \(8, 2\) for 8 draws of shape \(2,\)\n.*sum over"):
+        fit_density(lambda x: -jnp.square(x), layer, key=KEY, batch=8)
+    with pytest.raises(ArgumentError, match=r"gives shape \(\) for 8 draws"):
+        fit_density(lambda x: -jnp.square(x).sum(), layer, key=KEY, batch=8)

@@ -136,6 +136,13 @@ def fit_density(
         raise ArgumentError(
             f"fit_density: the base has events of shape {chosen.shape}, the bijection maps {bijection.shape}"
         )
+    said = jax.eval_shape(target, jax.ShapeDtypeStruct((batch, *bijection.shape), float))
+    shape = getattr(said, "shape", None)
+    if shape != (batch,):
+        raise ArgumentError(
+            f"fit_density(target): gives shape {shape} for {batch} draws of shape {bijection.shape}",
+            remedy="give one number for each draw, the logarithm of its density: sum over the axes of a draw",
+        )
     fits = []
     for number, k in enumerate(jax.random.split(key, starts)):
         for_start, for_steps, for_draws = jax.random.split(k, 3)
