@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from chainrule.core.errors import ArgumentError, ChainruleWarning, DataError
-from chainrule.core.quoting import plain
+from chainrule.core.quoting import plain, shell_word
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 
@@ -136,18 +136,18 @@ def _refuse_constant(data: Data, name: str, values: Column) -> None:
         raise DataError(
             f"{f'column {plain(name)!r}' if column else name} is the same in all training examples: no density of it "
             "has a limit",
-            remedy=f"leave it out: data.drop={plain(name)}" if column else "leave it out of the arrays",
+            remedy=f"leave it out: data.drop={shell_word(name)}" if column else "leave it out of the arrays",
         )
 
 
 def _refuse_few(name: str, grid: ColumnGrid | None, column: Column) -> None:
     distinct = len(np.unique(column))
     if grid is None and distinct <= _FEW and len(column) >= _OFTEN * distinct:
+        word = shell_word(name)
         raise DataError(
             f"column {plain(name)!r} has {distinct} distinct values in {len(column):,} rows, at unequal distances: no "
             "density of it has a limit",
-            remedy=f"leave it out: data.drop={plain(name)}   or tell it to the flow: data.target={plain(name)} "
-            "conditional=true",
+            remedy=f"leave it out: data.drop={word}   or tell it to the flow: data.target={word} conditional=true",
         )
 
 
@@ -168,7 +168,9 @@ def _refuse_given(data: Data, names: list[str], x: Float[np.ndarray, "rows colum
     raise DataError(
         f"{f'column {plain(names[last])!r}' if columns else names[last]} is a sum of multiples of {shown}, up to "
         f"{left[last]:.1g} of its deviation: no density of all of them has a limit",
-        remedy=f"leave it out: data.drop={plain(names[last])}" if columns else "leave it out of the arrays",
+        remedy=f"leave it out: data.drop={shell_word(names[last])}"
+        if columns
+        else "leave it out of the arrays",
     )
 
 

@@ -114,6 +114,12 @@ def test_few_values_at_unequal_distances_are_refused_by_name(tmp_path: Path) -> 
     with pytest.raises(DataError, match="column 'shape' has 3 distinct values") as refused:
         cr.models.build("realnvp", data, layers=2, width=8)
     assert "data.drop=shape" in str(refused.value)
+    (tmp_path / "nameless.csv").write_text("\n".join(lines[1:]))
+    data = cr.data.load(tmp_path / "nameless.csv", target="none")
+    with pytest.raises(DataError, match="column 'column 0' has 3 distinct values") as refused:
+        cr.models.build("realnvp", data, layers=2, width=8)
+    assert "data.drop='column 0'   or" in str(refused.value), "a shell reads the name as one word"
+    assert "data.target='column 0' conditional=true" in str(refused.value)
 
 
 def test_a_column_that_is_always_the_same_is_refused_by_name(tmp_path: Path) -> None:
