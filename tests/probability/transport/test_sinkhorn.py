@@ -349,6 +349,16 @@ def test_values_and_plans_are_those_of_another_library(oracle: Any) -> None:
 # ---------------------------------------------------------------------- what is refused, what is said
 
 
+def test_weights_that_were_normalised_in_single_precision_are_weights_in_double() -> None:
+    tenths, cost = np.full(10, 0.1, np.float32), cdist(X[:10], Y[:10], "sqeuclidean")
+    assert abs(tenths.astype(np.float64).sum() - 1) > 1e-8
+    found = sinkhorn(tenths, None, cost, 0.5, tolerance=1e-12)
+    assert bool(found.converged)
+    np.testing.assert_allclose(found.plan, sinkhorn(None, None, cost, 0.5, tolerance=1e-12).plan, atol=1e-11)
+    with pytest.raises(ArgumentError, match=r"sinkhorn\(a\): weights sum to 1.00001 instead of 1"):
+        sinkhorn(tenths * 1.00001, None, cost, 0.5)
+
+
 @pytest.mark.parametrize(
     ("work", "words"),
     [

@@ -239,19 +239,20 @@ def _refuse_costs(where: str, costs: Costs) -> None:
 
 def checked_weights(where: str, a: Any, b: Any, costs: Costs) -> tuple[Array, Array]:
     """Weights of rows and of columns, none negative, each with sum one; equal ones where none are given."""
-    rows, columns = (
-        weights_of(where, name, weights, count, costs.dtype)
-        for name, weights, count in zip("ab", (a, b), costs.shape, strict=True)
-    )
-    for name, mass in (("a", rows), ("b", columns)):
-        if isinstance(mass, jax.core.Tracer):
-            continue
-        total = float(np.asarray(mass, np.float64).sum())
-        if abs(total - 1) > (1e-8 if jnp.finfo(costs.dtype).bits > 32 else 1e-4):
-            raise ArgumentError(
-                f"{where}({name}): weights sum to {total:.8g} instead of 1",
-                remedy=f"divide them by their sum, {name} / {name}.sum(), or let mass disappear: unbalanced(...)",
-            )
+    double, checked = jnp.finfo(costs.dtype).bits > 32, []
+    for name, weights, count in zip("ab", (a, b), costs.shape, strict=True):
+        mass = weights_of(where, name, weights, count, costs.dtype)
+        if not isinstance(mass, jax.core.Tracer):
+            total = float(np.asarray(mass, np.float64).sum())
+            if abs(total - 1) > (1e-6 if double else 1e-4):
+                raise ArgumentError(
+                    f"{where}({name}): weights sum to {total:.8g} instead of 1",
+                    remedy=f"divide them by their sum, {name} / {name}.sum(), or let mass disappear: unbalanced(...)",
+                )
+            if double and abs(total - 1) > 1e-8:  # their sum was one in single precision
+                mass = mass / total
+        checked.append(mass)
+    rows, columns = checked
     return rows, columns
 
 
