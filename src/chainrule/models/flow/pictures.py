@@ -41,7 +41,8 @@ def all_of(
     if model.schema.shape == (2,):
         found += plane.pictures(model, data, x, for_plane)
     if kinds.of(model.schema).shows_pixels(model.schema):
-        found += [_temperatures(model, for_plane), _interpolation(model, x)]
+        found += [_temperatures(model, for_plane)]
+        found += [_interpolation(model, x)] if len(x) > 1 else []
     found += [_quantiles(codes), _radius(codes)]
     found += [_correlations(codes)] if codes.shape[1] > 1 else []
     found += solver_pictures.pictures(model.bijection, model.no_condition(len(x)), for_plane)

@@ -10,7 +10,7 @@ import chainrule as cr
 from chainrule.core.pictures import Bars, Heatmap, Scatter
 from chainrule.core.types import Array, Key
 from chainrule.data import Schema
-from chainrule.models.flow import jacobian_pictures, published, solver_pictures
+from chainrule.models.flow import jacobian_pictures, pictures, published, solver_pictures
 from chainrule.models.flow.flow_model import FlowModel
 from chainrule.models.flow.settings import FlowConfig
 from chainrule.networks.flows.autoregressive import Autoregressive
@@ -76,3 +76,14 @@ def test_bits_stand_beside_those_that_were_published_for_the_same_images_alone()
     expected = float(data.bits_per_dim(0.0))
     assert bars.series["test images"][0] == pytest.approx(expected)
     assert bars.series["test images"][2] == 1.05
+
+
+def test_images_with_one_held_out_example_have_no_ways_from_one_to_another() -> None:
+    """The line between codes needs two ends."""
+    shape = (2, 2, 1)
+    model = FlowModel(ScaleShift(shape), StandardNormal(shape), None, FlowConfig(), Schema("image", shape))
+    data = cr.data.from_arrays(np.random.default_rng(0).random((9, *shape)), kind="image")
+    assert len(data.held_out()[0]) == 1
+    shown = [one.name for one in pictures.all_of(model, data, KEY)]
+    assert "interpolation" not in shown
+    assert {"temperatures", "code-radius", "audit"} <= set(shown)
