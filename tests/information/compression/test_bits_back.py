@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from chainrule.core.errors import ArgumentError, ChainruleWarning, DataError
 from chainrule.data.schema import Schema
 from chainrule.information.compression.arranging import arranged
-from chainrule.information.compression.bits_back import Known, LatentCode, Move, markov_moves
+from chainrule.information.compression.bits_back import Known, LatentCode, Move, markov_moves, upward_moves
 from chainrule.information.compression.cells import (
     CellGrid,
     EqualMassCells,
@@ -127,6 +127,34 @@ def test_codes_that_take_many_bits_off_grow_their_blocks_slowly() -> None:
     assert code.encode(images(code, 600), (0,), quiet).initial < 40
     hasty = replace(code, pace=1.0)
     assert hasty.encode(images(code, 600), (0,), quiet).initial > 60
+
+
+def chain_of_levels(depth: int, moves: tuple[Move, ...]) -> LatentCode:
+    """64 pixels below so many levels of 64 numbers, each of which knows its neighbours."""
+
+    def distribution(move: Move, known: Known, rows: int) -> SymbolDistribution | NormalEntries:
+        if move == Move("generate", 0):
+            return BinarySymbols(1 / (1 + np.exp(-known[1].astype(np.float64))))
+        if move == Move("generate", depth):
+            return NormalEntries(np.zeros((rows, 64)), np.ones((rows, 64)))
+        mean = known[move.level + (1 if move.kind == "generate" else -1)].astype(np.float32) / 2
+        return NormalEntries(mean, np.full_like(mean, 0.8 if move.kind == "generate" else 0.3))
+
+    return LatentCode(Schema("image", (64, 1, 1), levels=2), {}, (64,) * depth, moves, distribution, rows=4)
+
+
+def test_interleaved_levels_need_no_more_bits_to_begin_with_the_deeper_they_are() -> None:
+    """Each level pays for the next; all of them at once come off bits to begin with."""
+    x = np.random.default_rng(0).integers(0, 2, (20, 64)).astype(np.int32)
+    begun = {}
+    for moves in (markov_moves, upward_moves):
+        for depth in (2, 5):
+            code = chain_of_levels(depth, moves(depth)).fitted(x)
+            coded = code.encode(x, (0,), quiet)
+            np.testing.assert_array_equal(code.decode(coded, 20, (0,), quiet), x)
+            begun[moves, depth] = coded.initial
+    assert begun[markov_moves, 5] == begun[markov_moves, 2]
+    assert begun[upward_moves, 5] > 1.5 * begun[upward_moves, 2]
 
 
 def test_lanes_are_streams_of_their_own_with_bits_of_their_own() -> None:
