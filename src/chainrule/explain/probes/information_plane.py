@@ -34,7 +34,7 @@ from chainrule.models.protocol import HasLogits, HasOwnTraining, Model
 from chainrule.train import Run
 
 _SAME = 0.98
-"""Share of log n above which examples are as good as phase_rows apart."""
+"""Share of log n above which examples are as good as told apart."""
 _DISTANCE = "d"
 """What the median distance between two examples in a layer is called on axes."""
 _SHARE, _LEAST = 1 / 3, 1e-9
