@@ -145,7 +145,7 @@ def test_normal_variables_have_the_bottleneck_in_closed_form() -> None:
     assert (found.rate, found.relevance) == pytest.approx((1.207519, 0.529447), abs=1e-6)
     assert I.gaussian_bottleneck(covariance, 1e9).relevance == pytest.approx(0.736966, abs=1e-6)
     assert found.critical_betas[0] == pytest.approx(1 / 0.64)
-    assert I.gaussian_bottleneck(covariance, 1.5).rate == 0
+    assert I.gaussian_bottleneck(covariance, 1.5, np.int64(0)).rate == 0
 
 
 def test_projections_of_normal_variables_keep_what_they_say_and_are_the_best() -> None:
@@ -179,6 +179,10 @@ def test_projections_of_normal_variables_keep_what_they_say_and_are_the_best() -
         (lambda: I.bottleneck(FLIP, 0.0), "beta is a positive number"),
         (lambda: I.bottleneck(FLIP, 2.0, clusters=4), "never need more"),
         (lambda: I.bottleneck([0.5, 0.5], 2.0), "needs a matrix"),
+        (lambda: I.bottleneck(FLIP, 2.0, seed=-1), "seed must be a whole number of at least 0"),
+        (lambda: I.three_term_bottleneck(FLIP, np.eye(2), seed=-1), "seed must be a whole number"),
+        (lambda: I.three_term_bottleneck(FLIP, -np.eye(2)), "never negative"),
+        (lambda: I.three_term_bottleneck(FLIP, np.zeros((2, 0))), r"shape \(2, 0\)"),
         (lambda: I.bottleneck_identity(FLIP, np.eye(3)), "has 3 rows"),
         (lambda: I.gaussian_bottleneck(np.eye(2), 2.0, (0, 1)), "leaves some for y"),
         (lambda: I.gaussian_bottleneck(np.eye(2), -1.0), "beta is a positive number"),

@@ -36,5 +36,7 @@ def test_codes_that_are_the_same_waste_their_choice() -> None:
     assert np.isnan(found.crossing)
     with pytest.raises(ArgumentError, match="positive sd"):
         I.codeword_choice(sd=0.0)
+    with pytest.raises(ArgumentError, match="points must be a whole number of at least 2"):
+        I.codeword_choice(points=1)
     with pytest.raises(ArgumentError, match=r"sums to 1\.1"):
         I.codeword_choice(weights=(0.5, 0.6))

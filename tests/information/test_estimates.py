@@ -256,6 +256,8 @@ def test_input_that_makes_no_sense_is_refused() -> None:
         (lambda: mutual_information_estimate(x > 0, y > 0), "labels have no neighbours"),
         (lambda: mutual_information_estimate(x, y, "noise", noise=0.0), "noise"),
         (lambda: mutual_information_estimate(x, y, "label"), "neither x nor y are labels"),
+        (lambda: mutual_information_estimate([[1.0, 2.0], [3.0]] * 25, y), "one row as long as the other"),
+        (lambda: mutual_information_estimate(["a"] * 50, y, discrete="none"), 'discrete="x" takes them'),
         (lambda: mutual_information_estimate(x, y, "infonce", critic=lambda a, b: a), "shape"),
         (lambda: mutual_information_panel(x, y, ["label"]), "none of label applies"),
         (lambda: mutual_information_panel(x, y, []), "name at least one of binning"),

@@ -62,6 +62,7 @@ def test_a_path_gives_the_rates_of_its_process() -> None:
         (lambda: I.gaussian_rates(autocovariance=[0.0]), "variance at lag 0"),
         (lambda: I.gaussian_rates(spectrum=[1.0, 0.0]), "gap in its spectrum"),
         (lambda: I.gaussian_rates([0.5], noise=0.0), "a variance is positive"),
+        (lambda: I.gaussian_rates(spectrum=[1 + 1j, 2]), "needs a list of real numbers"),
         (lambda: I.autocovariances([1.0, 2.0], 2), "fewer lags"),
     ],
 )

@@ -108,6 +108,7 @@ def test_input_that_makes_no_sense_is_refused() -> None:
         (lambda: layer_information(h + np.nan, y), "not finite"),
         (lambda: layer_information(h, y, "knn"), "estimator must be"),
         (lambda: layer_information(h, y, "noise", noise=-1.0), "noise must be positive"),
+        (lambda: layer_information([[1, 2], [3]], [0, 1]), "one row as long as the other"),
         (lambda: binned(h, 1), "bins"),
         (lambda: binned(h, 3, (1.0, 0.0)), "limits"),
     ):

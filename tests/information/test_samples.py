@@ -123,6 +123,7 @@ def test_an_estimate_is_printed_with_what_is_to_be_known_of_it() -> None:
         (lambda: I.entropy_estimate(np.zeros((2, 2))), "needs a sequence of symbols"),
         (lambda: I.entropy_estimate(np.zeros(50), "knn"), "copies of themselves"),
         (lambda: I.entropy_estimate([1.0, 2.0], "knn"), "more than k=3 finite points"),
+        (lambda: I.entropy_estimate("abcdefgh", "knn"), "neighbours are of numbers"),
         (lambda: I.entropy_estimate([1.0, np.nan]), "not finite"),
         (lambda: I.phrase_tree(""), "is empty"),
         (lambda: I.phrase_tree(np.zeros((2, 2))), "lists cannot be"),

@@ -152,16 +152,18 @@ def three_term_bottleneck(
         )
     values = table(where, "joint", joint, 2)
     cost = np.asarray(d, np.float64)
-    if cost.ndim != 2 or len(cost) != len(values) or not np.isfinite(cost).all():
+    if cost.ndim != 2 or len(cost) != len(values) or not cost.shape[1] or not np.isfinite(cost).all():
         raise ArgumentError(
             f"{where}(d): needs finite rows, one for each of the {len(values)} x; shape {cost.shape}"
         )
+    if (cost < 0).any():
+        raise ArgumentError(f"{where}(d): a distortion is never negative")
     mass = values.sum(axis=1)
     possible = mass > 0
     problem = BottleneckProblem(mass[possible], values[possible] / mass[possible][:, None], cost[possible])
     inputs = int(possible.sum())
     count = inputs if clusters is None else whole(where, "clusters", clusters)
-    restarts = whole(where, "restarts", restarts, least=0)
+    restarts, seed = whole(where, "restarts", restarts, least=0), whole(where, "seed", seed, least=0)
     draws = np.random.default_rng(seed)
     apart = identity(inputs, count)
     starts = [apart, perturbed(apart, draws), np.eye(count)[np.zeros(inputs, int)][None]]

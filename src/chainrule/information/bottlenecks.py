@@ -182,7 +182,7 @@ def bottleneck_curve(
         raise ArgumentError(
             f"{where}(clusters={count}): {len(problem.source)} possible x never need more than one cluster more"
         )
-    restarts = whole(where, "restarts", restarts, least=0)
+    restarts, seed = whole(where, "restarts", restarts, least=0), whole(where, "seed", seed, least=0)
     ordered = np.unique(chosen)[::-1]
     if deterministic:
         found = {float(b): hard_clusters(problem, b, count, restarts, seed) for b in ordered}

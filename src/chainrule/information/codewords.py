@@ -17,6 +17,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import logsumexp, ndtr
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.information.tables import table
 from chainrule.information.units import scale, takes_base
@@ -63,6 +64,7 @@ def codeword_choice(
     """
     where = "codeword_choice"
     factor = scale(unit, where)
+    points = whole(where, "points", points, least=2)
     first, second = (float(mean) for mean in means)
     share = table(where, "weights", weights, 1)
     if not 0 < sd < math.inf or not math.isfinite(first) or not math.isfinite(second) or (share == 0).any():

@@ -7,14 +7,13 @@ Learning Research, 2005.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.information.entropies import covariance_matrix
+from chainrule.information.entropies import Axes, covariance_matrix
 from chainrule.information.units import scale, takes_base
 
 
@@ -44,9 +43,7 @@ class GaussianBottleneck:
 
 
 @takes_base
-def gaussian_bottleneck(
-    covariance: Any, beta: float, x: int | Sequence[int] = 0, unit: str = "bits"
-) -> GaussianBottleneck:
+def gaussian_bottleneck(covariance: Any, beta: float, x: Axes = 0, unit: str = "bits") -> GaussianBottleneck:
     """The bottleneck of variables that are normal together; `x` names those to compress, the others are y.
 
     >>> print(gaussian_bottleneck([[1.0, 0.8], [0.8, 1.0]], 4.0))
@@ -57,7 +54,7 @@ def gaussian_bottleneck(
     if not 0 < beta < math.inf:
         raise ArgumentError(f"{where}(beta={beta}): beta is a positive number")
     matrix = covariance_matrix(where, "covariance", covariance)
-    chosen = [x] if isinstance(x, int) else list(x)
+    chosen = [int(x)] if isinstance(x, int | np.integer) else list(x)
     others = [k for k in range(len(matrix)) if k not in chosen]
     if (
         not chosen

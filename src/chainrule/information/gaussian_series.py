@@ -144,7 +144,10 @@ def _of_spectrum(spectrum: Any) -> tuple[float, float, float]:
 
 
 def _numbers(name: str, given: Any, where: str = "gaussian_rates") -> np.ndarray:
-    values = np.asarray(given, np.float64)
+    try:
+        values = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{where}({name}): needs a list of real numbers") from None
     if values.ndim != 1 or not np.isfinite(values).all() or (name != "coefficients" and not values.size):
         raise ArgumentError(f"{where}({name}): needs a list of finite numbers, not shape {values.shape}")
     return values

@@ -60,7 +60,10 @@ def layer_information(
     where = "layer_information"
     check_choice(where, "estimator", estimator, ESTIMATORS)
     factor = scale(unit, where)
-    values = np.asarray(h, np.float64)
+    try:
+        values = np.asarray(h, np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{where}(h): needs numbers, one row as long as the other") from None
     if not values.size:
         raise ArgumentError(
             f"{where}(h): a row for each input is needed, not an array of shape {values.shape}"

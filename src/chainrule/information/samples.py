@@ -93,7 +93,13 @@ def _by_counts(numbers: np.ndarray, corrected: bool) -> tuple[float, float, int,
 
 
 def _by_neighbours(x: Any, k: int) -> tuple[float, float, int, tuple[str, ...]]:
-    points = np.asarray(x, np.float64)
+    try:
+        points = np.asarray(x, np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            "entropy_estimate(x): neighbours are of numbers, one row as long as the other",
+            remedy='count symbols with method="plug-in"',
+        ) from None
     points = points.reshape(len(points), -1) if points.ndim else points
     if points.ndim != 2 or len(points) <= k or not np.isfinite(points).all():
         raise ArgumentError(

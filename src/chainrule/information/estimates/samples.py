@@ -82,7 +82,10 @@ def pair(where: str, x: Any, y: Any, discrete: str = "auto") -> tuple[Variable, 
 
 
 def _array(where: str, name: str, given: Any) -> np.ndarray:
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise ArgumentError(f"{where}({name}): needs one row as long as the other") from None
     if not array.ndim:
         raise ArgumentError(f"{where}({name}): one value for each pair, along the first axis, is needed")
     if len(array) and not array.size:
@@ -97,7 +100,9 @@ def _variable(where: str, name: str, array: np.ndarray, discrete: str) -> Variab
     try:
         rows = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise ArgumentError(f"{where}({name}): these are not numbers", remedy=f"discrete={name}") from None
+        raise ArgumentError(
+            f"{where}({name}): these are not numbers", remedy=f'discrete="{name}" takes them for labels'
+        ) from None
     wrong = ~np.isfinite(rows).all(axis=1)
     if wrong.any():
         raise ArgumentError(
