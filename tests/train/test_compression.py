@@ -274,6 +274,10 @@ def test_folders_of_images_come_back_as_png_with_the_same_pixels(run: cr.Run, tm
         name = Path("inner" if number % 2 else ".") / f"{number}.png"
         np.testing.assert_array_equal(np.asarray(Image.open(target / name)), image)
     assert not list(tmp_path.glob(".*"))
+    found = I.decompress(run, (tmp_path / "photos.crz").read_bytes())
+    np.testing.assert_array_equal(found, pixels[[0, 2, 4, 6, 8, 1, 3, 5, 7]])
+    compress_file(run, folder / "0.png", tmp_path / "one.crz")
+    np.testing.assert_array_equal(I.decompress(run, (tmp_path / "one.crz").read_bytes()), pixels[:1])
     Image.new("L", (9, 8)).save(folder / "wide.png")
     with pytest.raises(DataError, match=r"wide.png: 8×9×1 pixels of mode L; the run knows 8×8×1"):
         compress_file(run, folder, tmp_path / "more.crz")

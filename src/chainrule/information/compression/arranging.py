@@ -83,6 +83,9 @@ def restored(schema: Schema, form: Mapping[str, Any], symbols: np.ndarray) -> An
     """
     if form["as"] in ("tokens", "events"):
         return symbols.astype(np.dtype(form["dtype"]))
+    if form["as"] in ("image", "images"):  # read from files: their pixels
+        spelling = LevelSpelling(int(form["top"]), False)
+        return unlevelled(schema, symbols, np.dtype(np.uint8), spelling).reshape(-1, *schema.shape)
     spelling = LevelSpelling(int(form["top"]), bool(form["product"]))
     return unlevelled(schema, symbols, np.dtype(form["dtype"]), spelling).reshape(form["shape"])
 

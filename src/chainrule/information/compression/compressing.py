@@ -95,7 +95,10 @@ def compress(
 
 
 def decompress(source: Any, blob: bytes) -> Any:
-    """What `compress` was given; anything that would make it something else is an error."""
+    """What `compress` was given; anything that would make it something else is an error.
+
+    Of a file of images, as `chainrule compress` writes it, their pixels, in the order of their names.
+    """
     reader = CompressedReader(io.BytesIO(blob))
     code = code_of(source)
     parts, form = read(reader, code), checked_header(reader)["form"]
