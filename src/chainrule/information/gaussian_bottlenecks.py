@@ -54,7 +54,7 @@ def gaussian_bottleneck(covariance: Any, beta: float, x: Axes = 0, unit: str = "
     if not 0 < beta < math.inf:
         raise ArgumentError(f"{where}(beta={beta}): beta is a positive number")
     matrix = covariance_matrix(where, "covariance", covariance)
-    chosen = [int(x)] if isinstance(x, int | np.integer) else list(x)
+    chosen = [int(x)] if isinstance(x, int | np.integer) else [int(axis) for axis in x]
     others = [k for k in range(len(matrix)) if k not in chosen]
     if (
         not chosen
