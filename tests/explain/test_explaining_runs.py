@@ -169,6 +169,26 @@ def test_dependence_names_the_feature_with_the_largest_effect(classifier: Run) -
         probes.examine("dependence", classifier, features=("city",))
 
 
+def test_a_column_with_gaps_is_moved_in_the_rows_where_it_is_known(folder: Path) -> None:
+    draw = np.random.default_rng(1)
+    size, age = draw.normal(size=200), draw.integers(1, 90, 200)
+    lines = [
+        f"{'' if i % 4 == 0 else round(size[i], 3)},{age[i]},{3 * size[i] + age[i]:.2f}" for i in range(200)
+    ]
+    file = folder / "gaps.csv"
+    file.write_text("\n".join(["size,age,price", *lines]))
+    table = data.load(str(file), missing="median")
+    run = fit(models.build("mlp", table, width=4, depth=1), table, run=folder / "gaps", steps=2, batch=16)
+    found = probes.examine("dependence", run, features=("size",), points=4)
+    x = held_out(run, "0:20")
+    known = int((x[:, 1] == 0).sum())
+    assert 0 < known < len(x) == 20
+    (picture,) = found.pictures
+    assert str(known) in str(picture.footnote)
+    assert "whose value is known" in str(picture.footnote)
+    assert np.ptp(found.numbers["size"]["grid"]) > 0
+
+
 def test_rows_rest_most_on_rows_of_their_own_class(classifier: Run) -> None:
     outcome = probes.examine("influence", classifier, rows="0:2", n=60, trace=2)
     found, table = outcome.numbers, outcome.table

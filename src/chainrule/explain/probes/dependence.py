@@ -39,16 +39,16 @@ def examine(run: Run, data: Data, settings: DependenceSettings) -> Outcome:
     rows = raw_rows(run, part, settings.n)
     asked = asked_output(run, data, settings.out, rows.x[:1])
     groups = groups_of(data)
-    columns = _columns(groups, rows.x, settings)
+    marks = _marks(groups, data)
+    columns = _columns(groups, rows.x, marks, settings)
     pictures: list[Picture] = []
     table: list[tuple[str, float, float, float]] = []
     numbers: dict[str, dict[str, Any]] = {}
     for group in columns:
         name, column = groups.names[group], int(groups.columns(group)[0])
-        partial = partial_dependence(
-            asked.function, rows.x, column, points=settings.points, output=asked.output
-        )
-        local = accumulated_effects(asked.function, rows.x, column, bins=settings.points, output=asked.output)
+        x = _known(rows.x, marks.get(group))
+        partial = partial_dependence(asked.function, x, column, points=settings.points, output=asked.output)
+        local = accumulated_effects(asked.function, x, column, bins=settings.points, output=asked.output)
         # Effects are known up to a constant: they are drawn around the mean of the outputs.
         middle = float(partial.mean.mean())
         picture = Lines(
@@ -61,7 +61,9 @@ def examine(run: Run, data: Data, settings: DependenceSettings) -> Outcome:
                 "accumulated effects": (local.edges, local.effects + middle),
             },
             threads=(partial.grid, partial.curves),
-            footnote=Footnote(f"{len(rows.x):,} held-out rows; thin: individual curves"),
+            footnote=Footnote(
+                f"{len(x):,} held-out rows{' whose value is known' if group in marks else ''}; thin: individual curves"
+            ),
             caption="Individual curves: the feature moves and the rest of a row stays; not parallel, they tell of "
             "interactions. Accumulated effects move rows only a little, so they stay where the data are.",
         )
@@ -96,10 +98,29 @@ def examine(run: Run, data: Data, settings: DependenceSettings) -> Outcome:
     )
 
 
-def _columns(groups: Groups, x: np.ndarray, settings: DependenceSettings) -> list[int]:
+def _marks(groups: Groups, data: Data) -> dict[int, int]:
+    """Of columns of numbers with a mark where the cell was missing: their groups, and where the marks stand."""
+    if data.reading is None:
+        return {}
+    plans = [plan for plan in data.reading.columns if plan.marked and plan.reading is not None]
+    marked = [plan.name for plan in plans if plan.reading.scaled == (True,)]
+    found = [groups.names.index(name) for name in marked if name in groups.names]
+    return {group: int(groups.columns(group)[1]) for group in found}
+
+
+def _known(x: np.ndarray, mark: int | None) -> np.ndarray:
+    """The rows in which a value was not missing: to move one that was filled in would contradict its mark."""
+    return x if mark is None else x[x[:, mark] < 0.5]
+
+
+def _columns(groups: Groups, x: np.ndarray, marks: dict[int, int], settings: DependenceSettings) -> list[int]:
     """Features that are one number each and differ between rows; those that are named, or all."""
     flat = x.reshape(len(x), -1)
-    usable = [group for group in groups.single if np.ptp(flat[:, groups.columns(group)[0]]) > 0]
+    usable = [
+        group
+        for group in sorted({*groups.single, *marks})
+        if len(np.unique(_known(flat, marks.get(group))[:, groups.columns(group)[0]])) > 1
+    ]
     names = [groups.names[group] for group in usable]
     for name in settings.features:
         if name not in names:
