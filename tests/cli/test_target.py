@@ -61,6 +61,8 @@ def test_a_run_is_compared_with_its_baselines_and_keeps_the_verdict(cli: Command
         (["mlp", "data=moons", "target_labels=3"], "there is no other domain"),
         (["dann", "data=moons", "target=rotated-moons", "target.angel=3"], "target.angel"),
         (["mlp", "data=moons", "target=rotated-moons"], "mlp learns from one domain"),
+        (["mlp", "data=moons", "target=price"], "a column that is to be predicted is data.target=price"),
+        (["dann", "data=moons", "target=rotated-moon"], "did you mean 'rotated-moons'"),
         (["dann", "data=moons", "target=digits"], "one network reads both"),
         (["dann", "data=moons", "target=rotated-moons", "target_labels=few"], "target_labels='few'"),
         (["dann", "data=moons", "target=rotated-moons", "label_map=upper"], "'upper' is no pair of classes"),

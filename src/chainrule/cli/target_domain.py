@@ -6,12 +6,12 @@ from typing import Any, final
 
 from chainrule.cli import settings
 from chainrule.core.checks import whole
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.data.dataset import Data
 from chainrule.data.domains import with_target
 from chainrule.data.loading.load import load
 from chainrule.data.loading.options import COMMON
-from chainrule.data.loading.sources import find
+from chainrule.data.loading.sources import DataSource, find
 from chainrule.data.matching_classes import LabelMap
 from chainrule.models.protocol import Entry
 
@@ -68,7 +68,7 @@ def target_of(
                 f"{entry.name} learns from two domains", remedy="name the other one: target=FILE-OR-NAME"
             )
         return None
-    known = [*COMMON, *find(source["name_or_path"]).options]
+    known = [*COMMON, *_found(source["name_or_path"], entry).options]
     for name, text in given.items():
         if name.startswith(PREFIX):
             option = name.removeprefix(PREFIX)
@@ -83,6 +83,19 @@ def target_of(
         labels = whole("train", "target_labels", settings.guess(given["target_labels"]), 0)
     names = _label_map(given["label_map"]) if "label_map" in given else stored.get("label_map")
     return TargetDomain(source, labels, names)
+
+
+def _found(name: str, entry: Entry) -> DataSource:
+    """The source of another domain; the name of a column is told from that of data."""
+    try:
+        return find(name)
+    except ChainruleError as error:
+        if entry.target_data:  # a model that learns from two domains
+            raise
+        raise ArgumentError(
+            f"target={name}: {error.message}",
+            remedy=f"target= names another domain; a column that is to be predicted is data.target={name}",
+        ) from None
 
 
 def _label_map(text: str) -> LabelMap:
