@@ -15,6 +15,7 @@ from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Data
 from chainrule.data.schema import Schema
+from chainrule.explain.experiments import configure
 from chainrule.nn.normalize import BatchNorm
 from chainrule.train import TrainConfig, fit
 from chainrule.transfer import (
@@ -194,8 +195,10 @@ def test_kept_layers_stay_bit_for_bit_and_arms_share_a_program() -> None:
     np.testing.assert_allclose(found.co_adaptation, found.base[None] - found.accuracy["BnB"])
     with pytest.raises(ArgumentError, match="steps=0"):
         layer_transfer(a, a, hidden=(4,), steps=0)
-    with pytest.raises(ArgumentError, match="1 to 1 layers can be copied"):
+    with pytest.raises(ArgumentError, match="1 to 1 layers can be copied") as caught:
         layer_transfer(a, a, hidden=(4,), layers=[2])
+    chosen = caught.value.remedy.rpartition("layers=")[2].split(",")
+    assert configure("layer-transfer", layers=chosen).layers == (1,)  # as the command line reads it
 
 
 def test_classes_are_halved_or_named(digits: Data) -> None:
@@ -207,6 +210,8 @@ def test_classes_are_halved_or_named(digits: Data) -> None:
     assert (first.y == 0).sum() == (truth == digits.schema.classes.index("7")).sum()
     with pytest.raises(ArgumentError, match="cannot be halved"):
         split_classes(cr.data.load("rings", n=60))
+    with pytest.raises(ArgumentError, match="two different ones of 10 classes"):
+        split_classes(digits, ["7", "7"])
 
 
 def test_a_frozen_layer_of_the_study_moves_by_nothing() -> None:

@@ -168,9 +168,9 @@ def split_classes(
         chosen = sorted(int(i) for i in drawn)
     else:
         unknown = [name for name in first if name not in names]
-        if unknown or not 1 < len(first) < len(names) - 1:
+        if unknown or len(set(first)) < len(first) or not 1 < len(first) < len(names) - 1:
             raise ArgumentError(
-                f"classes={','.join(first)}: two of {len(names)} classes or more for each of two tasks",
+                f"classes={','.join(first)}: two different ones of {len(names)} classes or more for each of two tasks",
                 remedy=f"they are: {', '.join(names[:12])}",
             )
         chosen = [names.index(name) for name in first]
@@ -227,7 +227,7 @@ def layer_transfer(
         raise ArgumentError(
             f"layer_transfer(layers={list(counts)}): 1 to {depth - 1} layers can be copied, for tasks "
             "of one shape",
-            remedy=f"layers=1..{depth - 1}",
+            remedy=f"leave layers out for all of them, or name some: layers=1{',2' if depth > 2 else ''}",
         )
     for arm in arms:
         if arm not in ARMS:
