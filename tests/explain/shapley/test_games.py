@@ -282,6 +282,10 @@ def test_a_worth_that_is_not_finite_is_named_with_its_coalition() -> None:
         (lambda: CoalitionGame(lambda masks: np.zeros(2), 3).table(), "v gives an array of shape"),
         (lambda: owen_values(CoalitionGame(curved(3), 3), {"a": ["1"], "b": ["1"]}), "is in two groups"),
         (lambda: shapley(np.sum), "a function needs inputs"),
+        (
+            lambda: check_axioms(CoalitionGame(lambda masks: np.stack([masks.sum(axis=1)] * 2), 3)),
+            "2 games at once; axioms are of one",
+        ),
         (lambda: shapley(THREE, method="fast"), "method must be"),
         (lambda: shapley(THREE, method="linear"), "could not be shown to be affine"),
         (lambda: concede_and_split(1, [1, 2, 3]), "the rule is for two"),

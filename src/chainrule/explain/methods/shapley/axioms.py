@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
+from chainrule.core.errors import ArgumentError
 from chainrule.explain.methods.shapley.exact import exact_values
 from chainrule.explain.methods.shapley.games import CoalitionGame, masks_of
 
@@ -38,6 +39,11 @@ def check_axioms(
     >>> all(axiom.holds for axiom in check_axioms(CoalitionGame([0.0, 1.0, 2.0, 4.0])))
     True
     """
+    if not game.is_single:
+        raise ArgumentError(
+            f"check_axioms: {len(game.base)} games at once; axioms are of one",
+            remedy="make the game of one input: feature_game(f, x[0], background)",
+        )
     divide = rule or (lambda game: exact_values(game).values)
     table = game.table()
     scale = max(float(np.ptp(table)), 1e-300)
