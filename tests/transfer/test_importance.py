@@ -127,6 +127,7 @@ def test_weights_go_into_the_loss_of_a_model() -> None:
         found.applied(load("moons", n=125))
 
 
+@pytest.mark.filterwarnings("ignore:supports barely overlap")
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ArgumentError, match="clip=0"):
         importance_weights(SOURCE, TARGET, clip=0)
@@ -137,5 +138,12 @@ def test_wrong_arguments_are_named() -> None:
     for method in ("classifier", "least-squares"):
         with pytest.raises(ArgumentError, match=r"300 source and 1 target|two or more of each"):
             importance_weights(SOURCE[:300], TARGET[:1], method)
+    for method in (
+        "classifier",
+        "least-squares",
+    ):  # fewer folds where there are fewer rows, unless they are asked for
+        assert importance_weights(SOURCE[:30], SOURCE[:3], method).values.shape == (30,)
+        with pytest.raises(ArgumentError, match="folds=5\\): between 2 and 3"):
+            importance_weights(SOURCE[:30], SOURCE[:3], method, folds=5)
     with pytest.raises(ArgumentError, match=r"bound=0\.1"):
         match_means(SOURCE[:10], TARGET[:10], bound=0.1, slack=0.0)

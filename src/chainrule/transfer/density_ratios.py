@@ -22,7 +22,7 @@ from chainrule.core.types import Array
 from chainrule.kernels.precision import in_double
 from chainrule.probability.distances import squared_distances
 from chainrule.probability.divergences.kernel_mean import median_distance
-from chainrule.transfer.domain_classifier import judge_domains
+from chainrule.transfer.domain_classifier import folds_of, judge_domains
 
 _WIDTHS = (0.3, 0.5, 0.75, 1.0, 1.5, 2.5)
 """Tried widths, as multiples of the median distance."""
@@ -38,7 +38,7 @@ def classifier_ratio(
     target: Float[np.ndarray, "others features"],
     *,
     basis: str = "auto",
-    folds: int = 5,
+    folds: int | None = None,
     seed: int = 0,
 ) -> Ratios:
     """The ratio of densities at the source examples, by a classifier that has not seen them."""
@@ -57,7 +57,7 @@ def least_squares_ratio(
     target: Float[np.ndarray, "others features"],
     *,
     centres: int = 100,
-    folds: int = 5,
+    folds: int | None = None,
     seed: int = 0,
 ) -> Ratios:
     """The ratio of densities at the source examples, as a sum of Gaussian bumps at target points."""
@@ -68,8 +68,7 @@ def least_squares_ratio(
             f"least_squares_ratio: {len(source)} source and {len(target)} target examples",
             remedy="give two or more of each: some are judged by the others",
         )
-    if not 2 <= whole("least_squares_ratio", "folds", folds) <= fewest:
-        raise ArgumentError(f"least_squares_ratio(folds={folds}): between 2 and {fewest}")
+    folds = folds_of("least_squares_ratio", folds, fewest)
     rng = np.random.default_rng(seed)
     at = target[rng.choice(len(target), count, replace=False)]
     groups = [rng.permutation(np.arange(len(one)) % folds) for one in (source, target)]

@@ -58,7 +58,7 @@ class MeasuredDistance(NamedTuple):
 
 
 def proxy_distance(
-    source: Any, target: Any, *, basis: str = "auto", folds: int = 5, seed: int = 0
+    source: Any, target: Any, *, basis: str = "auto", folds: int | None = None, seed: int = 0
 ) -> ProxyDistance:
     """The proxy distance of two samples by a cross-fitted logistic classifier.
 

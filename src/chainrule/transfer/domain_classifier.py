@@ -26,6 +26,7 @@ from chainrule.probability.divergences.kernel_mean import median_distance
 Basis = Literal["auto", "linear", "fourier"]
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
 """Tried ones, per example."""
+FOLDS = 5
 _STEPS = 10
 _FREQUENCIES = 64
 _DIRECTIONS = 128
@@ -52,10 +53,10 @@ def judge_domains(
     target: Float[Array, "others features"],
     *,
     basis: str = "auto",
-    folds: int = 5,
+    folds: int | None = None,
     seed: int = 0,
 ) -> DomainJudgement:
-    """The best of several classifiers by held-out cross-entropy.
+    """The best of several classifiers by held-out cross-entropy; five folds, fewer where a domain has fewer rows.
 
     >>> rng = np.random.default_rng(0)
     >>> found = judge_domains(rng.normal(size=(100, 2)), 9 + rng.normal(size=(100, 2)))
@@ -69,10 +70,7 @@ def judge_domains(
             f"judge_domains: {len(source)} source and {len(target)} target examples",
             remedy="give two or more of each: some are judged by the others",
         )
-    if not 2 <= whole("judge_domains", "folds", folds) <= fewest:
-        raise ArgumentError(
-            f"judge_domains(folds={folds}): between 2 and {fewest}, the rows of the smaller domain"
-        )
+    folds = folds_of("judge_domains", folds, fewest)
     pooled = jnp.concatenate([jnp.asarray(source), jnp.asarray(target)])
     labels = jnp.concatenate([jnp.zeros(len(source)), jnp.ones(len(target))])
     fold = jnp.asarray(_folds(len(source), len(target), folds, seed))
@@ -87,6 +85,19 @@ def judge_domains(
     wrong = (logits > 0) != (np.asarray(labels) > 0.5)
     error = float(wrong[: len(source)].mean() + wrong[len(source) :].mean()) / 2
     return DomainJudgement(logits, error, float(losses[best][at]), best, PENALTIES[at])
+
+
+def folds_of(where: str, folds: int | None, fewest: int) -> int:
+    """How many folds there are where the smaller domain has so many rows, each of which needs one of both.
+
+    >>> folds_of("judge_domains", None, 3)
+    3
+    """
+    if folds is None:
+        return min(FOLDS, fewest)
+    if not 2 <= whole(where, "folds", folds) <= fewest:
+        raise ArgumentError(f"{where}(folds={folds}): between 2 and {fewest}, the rows of the smaller domain")
+    return folds
 
 
 def _folds(first: int, second: int, folds: int, seed: int) -> Int[np.ndarray, " rows"]:
@@ -171,4 +182,4 @@ def _newton(psi: Array, labels: Array, weight: Array, penalty: Array) -> Float[A
     return jax.lax.fori_loop(0, _STEPS, step, jnp.zeros(psi.shape[1]))
 
 
-__all__ = ["PENALTIES", "DomainJudgement", "judge_domains", "principal_scores"]
+__all__ = ["FOLDS", "PENALTIES", "DomainJudgement", "folds_of", "judge_domains", "principal_scores"]

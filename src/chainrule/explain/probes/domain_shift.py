@@ -124,8 +124,7 @@ def _layers(model: Any, own: Any, other: Any) -> list[_Layer]:
 
 def _measured(layer: _Layer, settings: DomainShiftSettings) -> _Measured:
     test = two_sample_test(layer.own, layer.other, permutations=settings.permutations)
-    folds = min(5, len(layer.own), len(layer.other))
-    proxy = proxy_distance(layer.own, layer.other, folds=folds, seed=settings.seed)
+    proxy = proxy_distance(layer.own, layer.other, seed=settings.seed)
     return _Measured(
         layer.name, float(mmd(layer.own, layer.other)), test.p_value, proxy.value, proxy.uncertainty
     )
