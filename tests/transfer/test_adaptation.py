@@ -56,6 +56,8 @@ def test_all_baselines_are_run(pair: Data) -> None:
     assert all(values.shape == (2,) for values in found.accuracy.values())
     with pytest.raises(ArgumentError, match="no other domain"):
         adaptation_report(cr.data.load("moons", n=50))
+    with pytest.raises(ArgumentError, match="few=81\\): rotated-moons has 80 training examples"):
+        adaptation_report(pair, few=81)
 
 
 def test_choices_rest_on_no_targets_of_the_other_domain(pair: Data) -> None:

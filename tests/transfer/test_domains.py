@@ -60,6 +60,8 @@ def test_labels_for_evaluation_judge_and_do_nothing_else(source: Data, target: D
     assert pair.evaluate(np.eye(2)[1 - truth]).value == 0.0
     with pytest.raises(ArgumentError, match="5 predictions for 6 target examples of test"):
         pair.evaluate(np.zeros(5))
+    with pytest.raises(ArgumentError, match='split must be "train", "val" or "test"'):
+        pair.evaluate(truth, "tests")
     with pytest.raises(ArgumentError, match="predicted holds 2"):
         pair.evaluate(truth + 1)
     with pytest.raises(ArgumentError, match="the source has 2 classes"):

@@ -105,6 +105,11 @@ def adaptation_report(
         raise ArgumentError(
             f"adaptation_report(seeds={seeds}, few={few}): at least one seed, and no fewer than 0 labels"
         )
+    if few > len(data.other.train):
+        raise ArgumentError(
+            f"adaptation_report(few={few}): {data.other.name} has {len(data.other.train)} training examples",
+            remedy=f"use {len(data.other.train)} or fewer",
+        )
     own = dict(settings or {})
     plain = {**own, **({"align": "none"} if baseline is None else baseline)}
     alone = replace(data, other=None, labels=0)

@@ -201,11 +201,10 @@ class DomainPair:
 
         `predicted` are class numbers or probabilities of the source's classes, or numbers in model units.
         """
-        if split not in self._answers:
+        check_choice("evaluate", "split", split, NAMES)
+        if not self._answers:
             raise CapabilityError(
-                "the target has no labels to judge by"
-                if not self._answers
-                else f'evaluate(split={split!r}): split must be "train", "val" or "test"',
+                "the target has no labels to judge by",
                 remedy='with labels that are there for evaluation: target_labels="eval"',
             )
         truth, found = self._answers[split], np.asarray(predicted)

@@ -29,7 +29,7 @@ class BaselinesSettings(Settings):
     few: int | None = Field(
         None,
         ge=0,
-        description="target examples with targets of the second baseline; none: those of the run, or 20",
+        description="target examples with targets of the second baseline; none: those of the run, or up to 20",
     )
 
 
@@ -43,7 +43,7 @@ def examine(run: Run, data: Data, settings: BaselinesSettings) -> Outcome:
     found = adaptation_report(
         data,
         seeds=settings.seeds,
-        few=(data.labels or 20) if settings.few is None else settings.few,
+        few=data.labels or min(20, len(data.other.train)) if settings.few is None else settings.few,
         model=model["name"],
         settings=model["settings"],
         steps=settings.steps or run.status["total"],
