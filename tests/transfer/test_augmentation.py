@@ -67,5 +67,7 @@ def test_wrong_arguments_are_named() -> None:
         augment.noise(-1)
     with pytest.raises(ArgumentError, match="content must be"):
         augment.enlarged(X, Y, [], content="numbers")
+    with pytest.raises(ArgumentError, match=r"shape \(6, 64\)"):
+        augment.enlarged(X.reshape(6, -1), Y, [augment.flip()], content="objects")
     with pytest.raises(ArgumentError, match="6 images and 2 labels"):
         augment.enlarged(X, Y[:2], [], content="digits")

@@ -123,7 +123,7 @@ def compose(*parts: Augmentation) -> Augmentation:
 
 
 def enlarged(
-    x: Float[Any, "rows height width channels"],
+    x: Any,
     y: Any,
     parts: Sequence[Augmentation],
     *,
@@ -132,7 +132,7 @@ def enlarged(
     key: Key | None = None,
     unsafe: bool = False,
 ) -> tuple[Float[np.ndarray, "more height width channels"], np.ndarray]:
-    """Images and their labels, followed by so many changed copies of all of them.
+    """Images (rows, height, width, channels) and their labels, followed by so many changed copies of all of them.
 
     `content` is "digits", "text", "objects" or "textures"; an augmentation that does not keep labels of it is refused,
     unless `unsafe`.
@@ -151,6 +151,10 @@ def enlarged(
                 remedy="leave it out, choose a weaker one, or say unsafe=True; it is safe for: "
                 + ", ".join(sorted(part.label_safe_for)),
             )
+    if np.ndim(x) != 4:
+        raise ArgumentError(
+            f"enlarged(x): shape {np.shape(x)}", remedy="give images of (rows, height, width, channels)"
+        )
     if len(x) != len(y):
         raise ArgumentError(f"enlarged: {len(x)} images and {len(y)} labels")
     change = jax.jit(compose(*parts).apply)
