@@ -52,6 +52,16 @@ def test_a_recipe_repeats_the_run(cli: Command, trained: Path) -> None:
     assert (trained / "metrics.jsonl").read_text() == Path("runs/again/metrics.jsonl").read_text()
 
 
+def test_a_run_to_begin_with_is_looked_for_where_runs_are(cli: Command, trained: Path) -> None:
+    Path("elsewhere").mkdir()
+    trained.rename("elsewhere/toy")
+    words = ["train", "ppo", "env=cartpole", "widths=8", "runs=elsewhere", "--dry-run"]
+    begun = cli(*words, "start=to")
+    assert begun.code == 0, begun.err
+    assert f"start={Path('elsewhere/toy').resolve()}" in begun.out
+    assert "there is no run 'nobody' in elsewhere" in cli(*words, "start=nobody").err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -22,6 +22,8 @@ WORDS = {
 """Words of `chainrule train ALGORITHM`; numbers of the world are written env.gravity=1.6, wrappers wrap.frames=4."""
 SCORE = ("episodes", "seed", "runs")
 _PREFIX, _AROUND = "env.", "wrap."
+_RUNS = ("start", "teacher")
+"""Settings of algorithms that are names of runs: they are looked for where `runs=` says, like all others."""
 
 
 class Request(NamedTuple):
@@ -70,7 +72,7 @@ def meant(words: Words) -> bool:
 def train(words: Words, *, json: bool, quiet: bool, dry_run: bool, only: bool) -> None:
     """Train agents as the words say."""
     from chainrule.agents import fit
-    from chainrule.cli.folders import runs_folder
+    from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.training import train_and_report
     from chainrule.core.errors import ArgumentError
     from chainrule.train.naming import new_folder, run_folder
@@ -79,6 +81,9 @@ def train(words: Words, *, json: bool, quiet: bool, dry_run: bool, only: bool) -
         raise ArgumentError("--find-lr and --one-batch are for models of data, not for agents")
     given = words.settings
     asked = request(words)
+    for name in _RUNS:
+        if given.get(name) and name in asked.own:
+            asked.own[name] = str(find(given[name], runs_folder(given.get("runs"))))
     if dry_run:
         _show(asked, json=json)
         return
