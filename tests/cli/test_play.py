@@ -95,6 +95,10 @@ def test_one_may_leave_at_any_time(cli: Command, player: Path, monkeypatch: pyte
         (["side=third"], "side"),
         (["against=god"], "there is no such opponent"),
         (["simulation=3"], "did you mean 'simulations'"),
+        (["seed=4294967296"], "a seed is between 0 and 4294967295"),
+        (["seed=99999999999999999999"], "a seed is between 0 and 4294967295"),
+        (["simulations=1000000000"], "simulations=100000 at most"),
+        (["against=minimax:99999999999999"], "a depth of 1 to 6"),
     ],
 )
 def test_slips_are_said(cli: Command, player: Path, words: list[str], said: str) -> None:

@@ -15,6 +15,8 @@ OWN = ("side", "simulations", "seed", "against", "out", "runs")
 _SIDES = ("first", "second", "both", "none")
 _MOST_SHOWN = 5
 """Moves of a hint that are listed."""
+_MOST_SIMULATIONS = 100_000
+"""Every one of them keeps a position and numbers for all its moves."""
 _HELP = """\
 a move by its name makes it; and:
   hint      what the search thinks: visits, value, how the game may go on
@@ -41,7 +43,7 @@ def play(name: RunName, settings: Settings = None) -> None:
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.settings import unknown, whole_number
-    from chainrule.core.errors import check_choice
+    from chainrule.core.errors import ArgumentError, check_choice
 
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
@@ -54,6 +56,11 @@ def play(name: RunName, settings: Settings = None) -> None:
     side = given.get("side", "first")
     check_choice("play", "side", side, _SIDES)
     simulations = whole_number("simulations", given.get("simulations", "200"))
+    if simulations > _MOST_SIMULATIONS:
+        raise ArgumentError(
+            f"simulations={given['simulations']}: the tree would not fit into memory",
+            remedy=f"simulations={_MOST_SIMULATIONS} at most",
+        )
     seed = whole_number("seed", given.get("seed", "0"), low=0)
     run = AgentRun.open(find(wanted, runs_folder(given.get("runs"))))
     if "out" in given and run.of_game:

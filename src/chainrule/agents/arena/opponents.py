@@ -19,6 +19,8 @@ from chainrule.core.types import Array, Float, Int, Key
 _SOONER = 0.99
 """What a result is worth a move later: wins are taken at once, and losses put off."""
 _MOST_LEAVES = 2_000_000
+_DEEPEST = 20
+"""Two moves in every position are that many leaves at this depth."""
 
 
 class Opponent(eqx.Module):
@@ -61,11 +63,12 @@ class MinimaxOpponent(Opponent):
     evaluate: EvaluateBatch | None = None
 
     def __check_init__(self) -> None:
-        leaves = self.game.actions**self.depth
+        # Powers of larger depths are numbers of any length.
+        leaves = self.game.actions ** min(self.depth, _DEEPEST + 1)
         if self.depth < 1 or leaves > _MOST_LEAVES:
-            deepest = max(d for d in range(1, 22) if d == 1 or self.game.actions**d <= _MOST_LEAVES)
+            deepest = max(d for d in range(1, _DEEPEST + 1) if d == 1 or self.game.actions**d <= _MOST_LEAVES)
             raise ArgumentError(
-                f"minimax(depth={self.depth}): needs depth >= 1 and at most {_MOST_LEAVES} positions, not {leaves}",
+                f"minimax(depth={self.depth}): needs depth >= 1 and at most {_MOST_LEAVES} positions",
                 remedy=f"a depth of 1 to {deepest} serves {self.game.name}",
             )
 

@@ -17,6 +17,7 @@ from chainrule.agents.arena.records import GameRecord
 from chainrule.agents.games.base import Game
 from chainrule.agents.tree_search.engine import Trees
 from chainrule.agents.tree_search.fast import EvaluateBatch, search_batch
+from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 
 
@@ -61,7 +62,7 @@ class Session:
         self.players = players
         self._evaluate = playouts(self.game) if evaluate is None else evaluate
         self._simulations = simulations
-        self._key = jax.random.key(seed)
+        self._key = random.key(seed)
         self._states = [self.game.init()]
         self._actions: list[int] = []
         self._resigned: int | None = None
