@@ -74,7 +74,7 @@ class TRPOHyper(NamedTuple):
 def natural_step(
     gradient: Vector, product: Callable[[Vector], Vector], trust: Any, damping: Any, steps: int
 ) -> Vector:
-    """`sqrt(2 trust / s' F s) s` with `(F + damping) s = g`, by so many steps of conjugate gradients.
+    """`sqrt(2 trust / s' A s) s` with `A s = g`, `A = F + damping`, by so many steps of conjugate gradients.
 
     Where F is the identity this is the gradient, scaled:
 
