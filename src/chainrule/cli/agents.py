@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from chainrule.train import Run
 
 WORDS = {
-    "env": "environment or game: a name (chainrule data ls), FILE.py of your own, which is run, or gym:NAME",
+    "env": "environment or game: a name (chainrule data ls), FILE.py of your own, which is run, gym:NAME or pgx:NAME",
     "config": "config.yaml of an earlier run to repeat; other words override it",
     "run": "name of the run, or path of its folder",
     "runs": "folder of the runs; default $CHAINRULE_RUNS or ./runs",

@@ -151,6 +151,13 @@ def test_lines_without_a_finished_episode_are_no_alarm() -> None:
     assert alarms(history(return_mean=np.where(LINE > 50, np.nan, 300.0)), FACTS) == []
 
 
+@pytest.mark.parametrize(
+    "name", ["game_length", "first_share", "draw_share", "truncated_share", "resign_wrong"]
+)
+def test_lines_without_a_finished_game_are_no_alarm(name: str) -> None:
+    assert alarms(history(**{name: np.where(LINE > 50, np.nan, 0.5)}), FACTS) == []
+
+
 def test_the_first_array_that_is_not_finite_is_named() -> None:
     state = {"actor": {"weight": np.ones(2)}, "critic": {"bias": np.array([1.0, np.nan])}}
     (text,) = watch(history(loss=np.where(LINE < 60, 1.0, np.nan)), FACTS, state)

@@ -283,8 +283,10 @@ def _not_finite(history: History, state: Tree) -> Alarm | None:
     )
 
 
-_MAY_BE_ABSENT = frozenset({"return_mean", "episode_length"})
-"""Numbers of episodes that ended: a line in whose time none did has none."""
+_OF_EPISODES = {"return_mean", "episode_length"}
+_OF_GAMES = {"game_length", "first_share", "draw_share", "truncated_share", "resign_wrong"}
+_MAY_BE_ABSENT = frozenset(_OF_EPISODES | _OF_GAMES)
+"""Numbers of episodes and games that ended: a line in whose time none did has none."""
 
 
 def _warm(facts: Facts) -> float:

@@ -125,11 +125,11 @@ class Imitation(Learner[ImitationState], HasOwnEvaluation, HasGameNetwork):
 
 def divided(positions: StoredPositions, share: float) -> tuple[StoredPositions, StoredPositions]:
     """Positions to learn from and positions to judge by, no game in both; which games is a matter of chance."""
-    games = int(positions.game.max()) + 1
-    if games < 2:
+    games = np.unique(np.asarray(positions.game))  # some numbers are of games that were left out
+    if len(games) < 2:
         raise DataError("there is one game only: one to learn from and one to judge by are needed")
-    count = min(games - 1, max(1, round(share * games)))
-    chosen = np.random.default_rng(0).permutation(games)[:count]
+    count = min(len(games) - 1, max(1, round(share * len(games))))
+    chosen = games[np.random.default_rng(0).permutation(len(games))[:count]]
     out = np.isin(np.asarray(positions.game), chosen)
     return _rows(positions, ~out), _rows(positions, out)
 

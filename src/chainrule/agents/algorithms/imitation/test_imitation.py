@@ -53,6 +53,16 @@ def test_no_game_is_on_both_sides(trained: tuple) -> None:
         divided(alone, 0.5)
 
 
+def test_games_that_are_left_out_are_on_neither_side() -> None:
+    wrong = [GameMoves(f"wrong {number}", [0, 0]) for number in range(18)]
+    good = [GameMoves(f"good {number}", [0, 1, 2 + number]) for number in range(2)]
+    ours, theirs = divided(replayed(GAME, [*wrong, *good], "skip"), 0.1)
+    assert sorted([int(ours.game[0]), int(theirs.game[0])]) == [18, 19]
+    assert (len(ours), len(theirs)) == (3, 3)
+    with pytest.raises(DataError, match="one game only"):
+        divided(replayed(GAME, [*wrong, good[0]], "skip"), 0.1)
+
+
 def test_self_play_goes_on_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = fit(
         "imitation", "tic-tac-toe", algorithm_settings=ENTRY.toy, steps=16, run=tmp_path / "run", seed=0
