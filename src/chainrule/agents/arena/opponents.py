@@ -20,7 +20,7 @@ _SOONER = 0.99
 """What a result is worth a move later: wins are taken at once, and losses put off."""
 _MOST_LEAVES = 2_000_000
 _DEEPEST = 20
-"""Two moves in every position are that many leaves at this depth."""
+"""Deeper trees have more leaves than that even where every position has two moves only."""
 
 
 class Opponent(eqx.Module):
