@@ -54,10 +54,10 @@ def test_no_game_is_on_both_sides(trained: tuple) -> None:
 
 
 def test_games_that_are_left_out_are_on_neither_side() -> None:
-    wrong = [GameMoves(f"wrong {number}", [0, 0]) for number in range(18)]
+    wrong = [GameMoves(f"wrong {number}", [0, 0]) for number in range(17)]
     good = [GameMoves(f"good {number}", [0, 1, 2 + number]) for number in range(2)]
-    ours, theirs = divided(replayed(GAME, [*wrong, *good], "skip"), 0.1)
-    assert sorted([int(ours.game[0]), int(theirs.game[0])]) == [18, 19]
+    ours, theirs = divided(replayed(GAME, [good[0], *wrong, good[1]], "skip"), 0.1)
+    assert sorted([int(ours.game[0]), int(theirs.game[0])]) == [0, 18]
     assert (len(ours), len(theirs)) == (3, 3)
     with pytest.raises(DataError, match="one game only"):
         divided(replayed(GAME, [*wrong, good[0]], "skip"), 0.1)
