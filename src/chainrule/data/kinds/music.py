@@ -149,28 +149,27 @@ def _lengths(contents: Contents) -> np.ndarray:
     return np.bincount(contents.groups)
 
 
-def _starts(contents: Contents, piece: int, stride: int) -> np.ndarray:
-    """Where the excerpts of a piece begin; the last one ends with it."""
-    lengths = _lengths(contents)
-    before, last = int(lengths[:piece].sum()), int(lengths[piece]) - contents.window
-    return before + np.unique(
-        np.append(np.arange(0, last + 1, stride), last if stride < contents.window else 0)
-    )
+def _starts(contents: Contents, pieces: np.ndarray, stride: int) -> list[np.ndarray]:
+    """Where the excerpts of each of these pieces begin, from the beginning of the piece; the last one ends with it."""
+    lasts = (_lengths(contents)[pieces] - contents.window).tolist()
+    return [
+        np.unique(np.append(np.arange(0, last + 1, stride), last if stride < contents.window else 0))
+        for last in lasts
+    ]
 
 
 def _of_pieces(contents: Contents, pieces: np.ndarray, stride: int) -> np.ndarray:
     """The piece of each excerpt."""
-    counts = [len(_starts(contents, int(piece), stride)) for piece in pieces]
-    return np.repeat(pieces, counts)
+    return np.repeat(pieces, [len(one) for one in _starts(contents, pieces, stride)])
 
 
 def _excerpts(contents: Contents, pieces: np.ndarray, stride: int) -> Excerpts:
-    starts = [_starts(contents, int(piece), stride) for piece in pieces]
     lengths = _lengths(contents)
     before = np.cumsum(lengths) - lengths
+    own = _starts(contents, pieces, stride)
+    starts = [first + one for first, one in zip(before[pieces], own, strict=True)]
     positions = [
-        (own - before[piece] + contents.window / 2) / lengths[piece]
-        for piece, own in zip(pieces, starts, strict=True)
+        (one + contents.window / 2) / length for length, one in zip(lengths[pieces], own, strict=True)
     ]
     arrays = {
         "tokens": contents.x,

@@ -16,6 +16,8 @@ from chainrule.data.readers.images import divided
 SUFFIXES = (".mid", ".midi")
 WINDOW = 128
 """Events in an example."""
+_SHORT = 32
+"""Events of an example that short pieces are long enough for; what is shorter still is left out."""
 
 
 def has_music(folder: Path) -> bool:
@@ -49,7 +51,7 @@ def _scan(request: ReadRequest) -> Scan:
         if len(found) < options["window"]:
             detail = f"{len(found):,} events, an example has {options['window']:,}"
             kind = "too short" if len(found) else "no notes"
-            remedy = "shorter examples: data.window=32" if len(found) else ""
+            remedy = f"shorter examples: data.window={_SHORT}" if len(found) >= _SHORT else ""
             problems.append(Problem(kind, where, detail, remedy=remedy))
             continue
         pieces.append(found)
