@@ -152,3 +152,20 @@ def test_bad_notes_and_events_are_named() -> None:
         midi.write([Note(0.0, 1.0, 60, 0)])
     with pytest.raises(ArgumentError, match=r"events\[1\]=413"):
         events.decode([0, 413])
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        Note(0.0, 1.0, 200, 64),  # which would be read as the end of another note
+        Note(0.0, 1.0, 60, 300),
+        Note(0.0, 1.0, 60, 0),
+        Note(-1.0, 1.0, 60, 64),
+        Note(1.0, 0.5, 60, 64),
+        Note(float("nan"), 1.0, 60, 64),
+        Note(0.0, float("inf"), 60, 64),
+    ],
+)
+def test_notes_that_no_event_can_say_are_refused(note: Note) -> None:
+    with pytest.raises(ArgumentError, match="velocities 1 to 127"):
+        events.encode([Note(0.0, 1.0, 60, 64), note])

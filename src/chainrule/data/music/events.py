@@ -5,6 +5,7 @@ al., *This time with feeling: learning expressive musical performance*, 2018).
 """
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 import numpy as np
 from jaxtyping import Int
@@ -66,6 +67,13 @@ def encode(notes: Iterable[Note]) -> Int[np.ndarray, " events"]:
     >>> encode([Note(0.0, 0.016, 60, 66)]).tolist()
     [397, 60, 257, 188]
     """
+    notes = list(notes)
+    for note in notes:
+        if not (0 <= note.pitch < PITCHES and 1 <= note.velocity < 128 and 0 <= note.start <= note.end < inf):
+            raise ArgumentError(
+                f"encode: {note} has no events",
+                remedy="pitches are 0 to 127, velocities 1 to 127, and a note ends after it begins",
+            )
     changes: list[tuple[int, int, int, int]] = []
     for begins, ends, pitch, velocity in apart(_stepped(note) for note in notes):
         changes += [(int(begins), 1, pitch, velocity), (int(ends), 0, pitch, 0)]
