@@ -44,7 +44,9 @@ def examine(run: Run, data: Data, settings: SeparationSettings) -> Outcome:
         *taken_apart(model, part, settings.example),
         run.schema.rate,
     )
-    ratios = separated(model, Subset.drawn(part, min(settings.n, len(part))))
+    some = Subset.drawn(part, min(settings.n, len(part)))
+    ratios = separated(model, some)
+    worst = spectrograms.worst_of(ratios.found)
     mean, gain, ceiling = (
         float(np.nanmean(one)) for one in (ratios.found, ratios.improvement, ratios.ideal["ideal_ratio"])
     )
@@ -61,6 +63,7 @@ def examine(run: Run, data: Data, settings: SeparationSettings) -> Outcome:
         [
             f"Sources are found with {mean:.1f} dB, {gain:.1f} dB better than the mixture; an ideal ratio mask over "
             f"the same spectrum would reach {ceiling:.1f} dB ({len(ratios.found)} mixtures).",
+            *_of_worst(some, worst),
             *said,
         ],
         [
@@ -71,6 +74,13 @@ def examine(run: Run, data: Data, settings: SeparationSettings) -> Outcome:
         Table("separation-table", "Signal to distortion, dB", heads, rows),
         {"si_sdr": mean, "improvement": gain, "ideal_ratio": ceiling},
     )
+
+
+def _of_worst(some: Subset, worst: tuple[int, float] | None) -> list[str]:
+    if worst is None:
+        return []
+    number = int(some.numbers[worst[0]])
+    return [f"Mixture {number} is found worst, with {worst[1]:.1f} dB: example={number} shows it."]
 
 
 def _applies(model: Model, schema: Schema) -> bool:

@@ -29,18 +29,62 @@ def separation(
     rate: int,
 ) -> list[Picture]:
     """A mixture, and for each source its spectrogram, the mask, and the masked mixture; then all of it as sound."""
+    return [
+        spectrogram(transform, mixture, rate),
+        *_parts(
+            *("separation", "Sources, masks, what they leave"),
+            *("separated", "The mixture, and its sources as found and as they are"),
+            *(transform, names, mixture, sources, masks, found, rate),
+        ),
+    ]
+
+
+def found_worst(
+    number: int,
+    ratio: float,
+    transform: STFT,
+    names: Sequence[str],
+    mixture: Float[np.ndarray, "samples channels"],
+    sources: Float[np.ndarray, "sources samples channels"],
+    masks: Inexact[np.ndarray, "sources channels bins frames"],
+    found: Float[np.ndarray, "sources samples channels"],
+    rate: int,
+) -> list[Picture]:
+    """The held-out mixture with the lowest ratio, by its number and that ratio, to look at and to listen to."""
+    said = f"mixture {number}, {ratio:.1f} dB"
+    return _parts(
+        *("worst-losses", f"What is found worst: {said}"),
+        *("worst-separated", f"The same to listen to: {said}"),
+        *(transform, names, mixture, sources, masks, found, rate),
+    )
+
+
+def _parts(
+    name: str,
+    title: str,
+    sounds: str,
+    heard: str,
+    transform: STFT,
+    names: Sequence[str],
+    mixture: Float[np.ndarray, "samples channels"],
+    sources: Float[np.ndarray, "sources samples channels"],
+    masks: Inexact[np.ndarray, "sources channels bins frames"],
+    found: Float[np.ndarray, "sources samples channels"],
+    rate: int,
+) -> list[Picture]:
+    """A sheet of spectrograms with a row for each source, and players."""
     top = float(_loudness(transform, mixture).max())
     shown, labels = [], []
-    for name, true, mask, own in zip(names, sources, masks, found, strict=True):
+    for source, true, mask, own in zip(names, sources, masks, found, strict=True):
         shown += [
             _shade(transform, true, top),
             _rows(np.clip(np.abs(mask[0]), 0, 1)),
             _shade(transform, own, top),
         ]
-        labels += [name, f"mask of {name}", f"{name} as found"]
+        labels += [source, f"mask of {source}", f"{source} as found"]
     sheet = Images(
-        "separation",
-        "Sources, masks, what they leave",
+        name,
+        title,
         np.repeat(np.repeat(np.stack(shown), _PIXELS, axis=1), _PIXELS, axis=2)[..., None],
         labels,
         columns=3,
@@ -50,11 +94,7 @@ def separation(
     )
     clips = {"mixture": mixture, **{f"{name}, as found": one for name, one in zip(names, found, strict=True)}}
     clips |= {f"{name}, the truth": one for name, one in zip(names, sources, strict=True)}
-    return [
-        spectrogram(transform, mixture, rate),
-        sheet,
-        Sounds("separated", "The mixture, and its sources as found and as they are", clips, rate),
-    ]
+    return [sheet, Sounds(sounds, heard, clips, rate)]
 
 
 def spectrogram(
@@ -121,6 +161,20 @@ def worst_to_best(
     )
 
 
+def worst_of(found: Float[np.ndarray, "examples sources"]) -> tuple[int, float] | None:
+    """The example with the lowest mean ratio, and that ratio; none where nothing is to be heard.
+
+    >>> worst_of(np.array([[9.0, np.nan], [np.nan, np.nan], [4.0, 2.0]]))
+    (2, 3.0)
+    """
+    heard = np.isfinite(found)
+    if not heard.any():
+        return None
+    means = np.where(heard, found, 0).sum(axis=1) / heard.sum(axis=1).clip(1)
+    number = int(np.where(heard.any(axis=1), means, np.inf).argmin())
+    return number, float(means[number])
+
+
 def spoken(mask: str) -> str:
     """What an ideal mask is called.
 
@@ -148,4 +202,4 @@ def _rows(values: Float[np.ndarray, "bins frames"]) -> Float[np.ndarray, "rows f
     return np.asarray((np.add.reduceat(values, edges, axis=0) / counts[:, None])[::-1])
 
 
-__all__ = ["ceilings", "separation", "spectrogram", "spoken", "worst_to_best"]
+__all__ = ["ceilings", "found_worst", "separation", "spectrogram", "spoken", "worst_of", "worst_to_best"]

@@ -184,6 +184,8 @@ def test_silent_sources_are_no_sources_of_zero_decibels() -> None:
     curves = spectrograms.worst_to_best(found, ideal).series
     assert curves["found"][1].tolist() == [3.0, 9.0]
     assert curves["ideal ratio mask"][1].tolist() == [11.0, 20.0]
+    assert spectrograms.worst_of(found) == (2, 3.0)
+    assert spectrograms.worst_of(np.full((2, 2), nothing)) is None
 
 
 def test_predict_writes_a_file_for_each_source(data: Data, tmp_path: Path) -> None:
