@@ -1,4 +1,4 @@
-"""Every constructor and function of `chainrule.nn` that takes a size, called with sizes that are none.
+"""Every constructor and function of `chainrule.nn` that takes a size, with sizes that are none; some with wrong shapes.
 
 Run as a program, because the suite's own type checks would speak before the code does. Prints, as JSON, each call that
 was accepted or that ended in anything but an `ArgumentError` that names the argument.
@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule import nn
 from chainrule.core.errors import ArgumentError
-from chainrule.nn import attention, augment, constructions, positions
+from chainrule.nn import attention, augment, constructions, detection, positions, segmentation, spectral
 
 KEY = jax.random.key(0)
 IMAGE = jnp.ones((8, 8, 4))
@@ -98,6 +98,30 @@ SHARES: list[tuple[Callable[..., Any], str]] = [
     (nn.ChannelDropout, "p"),
     (nn.StochasticDepth, "p"),
 ]
+MAP, BOXES, SPECTRUM = jnp.ones((8, 8, 3)), jnp.ones((2, 4)), jnp.ones((2, 9, 5), jnp.complex64)
+MASK = jnp.ones((2, 4, 4), jnp.int32)
+SHAPES: dict[str, tuple[Callable[[], Any], str]] = {
+    "a plain map": (lambda: detection.roi_align(MAP[..., 0], BOXES), "roi_align: a map of shape"),
+    "a batch of maps": (lambda: detection.roi_max_pool(MAP[None], BOXES), "roi_max_pool: a map of shape"),
+    "one box": (lambda: detection.warp_regions(MAP, BOXES[0], (2, 2)), "boxes of shape (4,)"),
+    "one number": (lambda: detection.roi_align(MAP, BOXES, 7), "size=(7, 7)"),  # type: ignore[arg-type]
+    "one spectrum": (lambda: spectral.ideal_binary_mask(SPECTRUM[0]), "sources, bins, frames"),
+    "one column": (lambda: spectral.ideal_ratio_mask(SPECTRUM[0, 0]), "sources, bins, frames"),
+    "fewer frames": (lambda: spectral.apply_mask(SPECTRUM, SPECTRUM[0, :, 1:]), "apply_mask: an array"),
+    "fewer bins": (lambda: spectral.ideal_complex_mask(SPECTRUM, SPECTRUM[0, 1:]), "beside a mixture"),
+    "a number": (lambda: spectral.si_sdr(jnp.ones(()), jnp.ones(())), "no signal"),
+    "one mask": (lambda: segmentation.border_weights(MASK[0]), "labels[None]"),
+    "narrow masks": (
+        lambda: segmentation.dice_loss(jnp.ones((2, 4, 4, 3)), MASK[:, 1:], MASK > 0),
+        "dice_loss: logits of shape",
+    ),
+    "no classes": (
+        lambda: segmentation.pixel_cross_entropy(jnp.ones((2, 4, 4)), MASK, MASK > 0),
+        "pixel_cross_entropy: logits of shape",
+    ),
+    "flat energies": (lambda: segmentation.crf(MAP[..., 0], MAP), "crf: energies of shape"),
+    "shares": (lambda: segmentation.agreement(np.ones((1, 2, 2)), np.ones((1, 2, 2), int), 2), "argmax"),
+}
 WRONG: tuple[Any, ...] = (0, -1, 2.5, 2.0, "3", None, True, np.float32(2))
 
 
@@ -121,6 +145,10 @@ def main() -> None:
             outcome = tried(make, {name: value})
             if not outcome.startswith("ArgumentError") or name not in outcome:
                 found.append(f"{shown(make, name, value)}: {outcome or 'accepted'}")
+    for name, (make, words) in SHAPES.items():
+        outcome = tried(make, {})
+        if not outcome.startswith("ArgumentError") or words not in outcome:
+            found.append(f"{name}: {outcome or 'accepted'}")
     print(json.dumps(found))
 
 

@@ -87,6 +87,11 @@ def test_the_published_example_of_pooling_and_its_gradient_at_the_largest() -> N
     assert slope.sum() == 4
 
 
+def test_what_is_not_finite_stays_so() -> None:
+    broken = jnp.zeros((4, 4, 1)).at[1, 1].set(jnp.nan)
+    assert np.isnan(roi_max_pool(broken, jnp.array([[0.0, 0, 4, 4]]), (1, 1))).all()
+
+
 def test_a_warped_region_shows_the_same_share_of_what_is_around_it_whatever_its_shape() -> None:
     across, down = np.meshgrid(np.arange(32) + 0.5, np.arange(32) + 0.5)
     ramp = jnp.asarray(np.stack([across, down], axis=-1), jnp.float32)

@@ -3,6 +3,8 @@
 Boxes are in the units of the map, one unit a cell: those of an image divided by the stride of the map.
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 
@@ -28,14 +30,14 @@ def roi_max_pool(
     >>> roi_max_pool(ramp, jnp.array([[0.0, 0, 4, 4]]), (2, 2))[0, ..., 0].tolist()
     [[5.0, 7.0], [13.0, 15.0]]
     """
-    rows, columns = _sizes("roi_max_pool", boxes, size)
+    rows, columns = _sizes("roi_max_pool", features, boxes, size)
     height, width, _ = features.shape
     # Cells are products of ranges of rows and of columns, so that the maximum is taken along one after the other.
     inside = _touched(boxes[:, 1], boxes[:, 3], rows, height)[:, :, :, None, None]
     tall = jnp.where(inside, features[None, None], -jnp.inf).max(axis=2)
     inside = _touched(boxes[:, 0], boxes[:, 2], columns, width)[:, None, :, :, None]
     found = jnp.where(inside, tall[:, :, None], -jnp.inf).max(axis=3)
-    return jnp.where(jnp.isfinite(found), found, 0.0)
+    return jnp.where(jnp.isneginf(found), 0.0, found)
 
 
 @jax.named_scope("roi_align")
@@ -51,7 +53,7 @@ def roi_align(
     >>> roi_align(ramp, jnp.array([[1.0, 1, 7, 7]]), (1, 3))[0, 0, :, 0].tolist()
     [2.0, 4.0, 6.0]
     """
-    rows, columns = _sizes("roi_align", boxes, size)
+    rows, columns = _sizes("roi_align", features, boxes, size)
     samples = whole("roi_align", "samples", samples)
     height, width, _ = features.shape
     # The points of a cell are a grid: their mean is a product of weights over rows and over columns.
@@ -75,7 +77,7 @@ def warp_regions(
     >>> warp_regions(image, box, (4, 4), context=0.25)[0, :, 1, 0].round(2).tolist()  # edges are interpolated
     [0.0, 1.0, 1.0, 0.0]
     """
-    check_boxes("warp_regions", "boxes", boxes)
+    _sizes("warp_regions", image, boxes, size)
     if not 0 <= context < 0.5:
         raise ArgumentError(
             f"warp_regions(context={context}): context must be at least 0 and below 0.5",
@@ -87,8 +89,16 @@ def warp_regions(
     return roi_align(image - mean, wider, size) + mean[None]
 
 
-def _sizes(where: str, boxes: Array, size: tuple[int, int]) -> tuple[int, int]:
+def _sizes(where: str, features: Array, boxes: Array, size: tuple[int, int]) -> tuple[int, int]:
+    """Rows and columns of what comes out; an error unless there are boxes of one map."""
     check_boxes(where, "boxes", boxes)
+    if features.ndim != 3 or boxes.ndim != 2:
+        raise ArgumentError(
+            f"{where}: a map of shape {features.shape} and boxes of shape {boxes.shape}",
+            remedy="give (height, width, channels) and (regions, 4); for several images jax.vmap over both",
+        )
+    if not isinstance(size, Sequence) or len(size) != 2:
+        raise ArgumentError(f"{where}(size={size}): rows and columns are two numbers", remedy="size=(7, 7)")
     return whole(where, "size", size[0]), whole(where, "size", size[1])
 
 

@@ -95,6 +95,11 @@ def agreement(
         if said.shape != own.shape:
             sizes = (f"{one.shape[1]}×{one.shape[0]}" for one in (said, own))
             raise ArgumentError("agreement: a mask of {} pixels beside one of {}".format(*sizes))
+        if said.dtype.kind not in "iub" or own.dtype.kind not in "iub":
+            raise ArgumentError(
+                f"agreement: masks of {said.dtype} and {own.dtype}; classes are whole numbers",
+                remedy="of probabilities take p.argmax(axis=-1)",
+            )
         counted = own != ignore
         wrong = np.setdiff1d(np.concatenate([own[counted], said[counted]]), np.arange(classes))
         if len(wrong):

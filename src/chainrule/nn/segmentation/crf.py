@@ -76,6 +76,11 @@ def crf(
     """
     iterations = whole("crf", "iterations", iterations)
     _check("crf", potentials)
+    if energies.ndim != 3 or image.ndim != 3:
+        raise ArgumentError(
+            f"crf: energies of shape {energies.shape} and an image of {image.shape}",
+            remedy="give (height, width, classes) and (height, width, channels); for several images jax.vmap",
+        )
     height, width, classes = energies.shape
     if image.shape[:2] != (height, width):
         raise ArgumentError(

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int
 from chainrule.nn.losses import cross_entropy
 
@@ -34,6 +35,7 @@ def pixel_cross_entropy(
     >>> float(pixel_cross_entropy(logits, labels, counted)[0])  # log(2)
     0.6931...
     """
+    _check("pixel_cross_entropy", logits, labels, counted)
     values = cross_entropy(logits, jnp.where(counted, labels, 0))
     values = values if weights is None else values * weights.astype(values.dtype)
     total = jnp.where(counted, values, 0).sum(axis=(1, 2))
@@ -54,6 +56,7 @@ def dice_loss(
     ...  for rest in ((1, 1), (0, 1))]
     [0.0, 0.3333]
     """
+    _check("dice_loss", logits, labels, counted)
     wide = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
     p = jnp.where(counted[..., None], jax.nn.softmax(wide, axis=-1), 0)
     y = jax.nn.one_hot(jnp.where(counted, labels, -1), logits.shape[-1], dtype=wide.dtype)
@@ -61,6 +64,15 @@ def dice_loss(
     there = own > 0
     share = 2 * (p * y).sum(axis=(1, 2)) / jnp.where(there, own + said, 1)
     return 1 - jnp.where(there, share, 0).sum(axis=-1) / jnp.maximum(there.sum(axis=-1), 1)
+
+
+def _check(where: str, logits: Array, labels: Array, counted: Array) -> None:
+    """Raise unless there is one class, and a word on whether it counts, for each pixel of the logits."""
+    if logits.ndim != 4 or labels.shape != logits.shape[:-1] or counted.shape != labels.shape:
+        raise ArgumentError(
+            f"{where}: logits of shape {logits.shape}, labels of {labels.shape}, counted of {counted.shape}",
+            remedy="give (batch, height, width, classes) and twice (batch, height, width)",
+        )
 
 
 def border_weights(labels: Int[Array, "batch height width"]) -> Float[Array, "batch height width"]:
@@ -73,6 +85,11 @@ def border_weights(labels: Int[Array, "batch height width"]) -> Float[Array, "ba
     >>> [round(float(w), 3) for w in border_weights(labels)[0, 0]]
     [1.0, 10.231, 1.0]
     """
+    if labels.ndim != 3:
+        raise ArgumentError(
+            f"border_weights: masks of shape {labels.shape}",
+            remedy="give (batch, height, width), of one mask: labels[None]",
+        )
     return jax.vmap(_border_weights)(labels)
 
 

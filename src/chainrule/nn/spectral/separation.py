@@ -30,7 +30,7 @@ def si_sdr(
     >>> round(float(si_sdr(3 * (s + jnp.sqrt(0.1) * noise), s)), 4)
     10.0
     """
-    check_same_shape("si_sdr", "estimate", estimate, "reference", reference)
+    _check("si_sdr", estimate, reference)
     energy = jnp.sum(jnp.square(reference), axis=-1, keepdims=True)
     share = jnp.sum(estimate * reference, axis=-1, keepdims=True) / energy
     target = share * reference
@@ -53,7 +53,7 @@ def si_sdr_bounded(
     >>> float(si_sdr_bounded(jnp.ones(4), jnp.zeros(4))), round(float(si_sdr_bounded(jnp.ones(4), jnp.ones(4))), 1)
     (0.0, 60.0)
     """
-    check_same_shape("si_sdr_bounded", "estimate", estimate, "reference", reference)
+    _check("si_sdr_bounded", estimate, reference)
     if limit <= 0:
         raise ArgumentError(f"si_sdr_bounded(limit={limit}): limit must be above 0 dB", remedy="use limit=60")
     energy = jnp.sum(jnp.square(reference), axis=-1, keepdims=True)
@@ -66,6 +66,12 @@ def si_sdr_bounded(
     ratio = 10 / jnp.log(10.0) * (jnp.log(signal + floor) - jnp.log(noise + floor))
     lowest = jnp.where(whole > 0, ratio, -limit)
     return jnp.where(there[..., 0], lowest, 0.0)
+
+
+def _check(where: str, estimate: Array, reference: Array) -> None:
+    check_same_shape(where, "estimate", estimate, "reference", reference)
+    if not reference.ndim:
+        raise ArgumentError(f"{where}: a single number is no signal", remedy="samples lie on the last axis")
 
 
 def best_order(
