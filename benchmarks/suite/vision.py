@@ -9,6 +9,7 @@ again for every sample: both must write the same.
 `--smoke` runs toy sizes.
 """
 
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,7 +33,7 @@ from benchmarks.harness import (
     against,
     measure,
 )
-from benchmarks.peer import Peer
+from benchmarks.peer import PYTHON, Peer
 from benchmarks.segmenter_step import NEVER, SMOKE_EVERY, SMOKE_STEPS, TORCH, segmenting
 from benchmarks.workers import vision_problems as problems
 from benchmarks.workers.protocol import steady
@@ -80,10 +81,17 @@ def run(options: Options) -> Report:
     return Report(tuple(cases), growth, tuple(notes), versions)
 
 
-def _has_torchvision() -> bool:
-    """Whether the environment of the peers has it; where it cannot be installed PyTorch by the book stands alone."""
-    peers = Path(__file__).parents[2] / ".venv-peers"
-    return any(peers.glob("lib/python*/site-packages/torchvision"))
+def _has_torchvision(python: Path = PYTHON) -> bool:
+    """Whether the environment of the peers has one that fits its PyTorch; if not PyTorch by the book stands alone."""
+    if not python.exists():
+        return False
+    asked = subprocess.run(
+        [str(python), "-c", "import torchvision.ops"], capture_output=True, text=True, check=False
+    )
+    if asked.returncode and "No module named 'torchvision'" not in asked.stderr:
+        said = asked.stderr.strip().splitlines()[-1:] or ["it cannot be imported"]
+        print(f"torchvision is left out: {said[0]}", flush=True)
+    return asked.returncode == 0
 
 
 def _compared(
