@@ -1,4 +1,4 @@
-"""A training step of the segmenter as `chainrule train segmenter` takes it, beside the same U-Net in PyTorch.
+"""A training step of `chainrule train segmenter` without augmentation, beside the same U-Net in PyTorch.
 
 Forward, backward and Adam on a batch of the images with masks; everybody starts from the same weights and sees the same
 batches, and the losses of the first steps must agree.
@@ -36,6 +36,7 @@ def segmenting(options: Options, chosen: list[str]) -> tuple[Case, dict[str, str
         "batch": BATCH,
         "optimizer": {"name": "adam", "lr": RATE, "decay": 0.0, "clip": None},
         "schedule": {"name": "constant", "warmup": 0},
+        "augment": {"flip": False, "crop": 0},
         "eval_every": SMOKE_EVERY if options.smoke else NEVER,
         "save_every": NEVER,
     }
