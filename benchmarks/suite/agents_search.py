@@ -36,6 +36,8 @@ PEERS = ("mctx", "mctx-policy", "readable")
 SMOKE = True
 SIMULATIONS = 64
 BATCH = 64
+_NEVER = 1e-30
+"""The probability of an illegal move as mctx takes it, which wants logits."""
 _READ = 4
 """Positions that the readable search is timed on."""
 
@@ -116,7 +118,7 @@ def _mctx(
     advance = fast.advance_game(game, evaluate)
 
     def logits(prior: Any) -> Any:
-        return jnp.log(jnp.maximum(prior, 1e-30))
+        return jnp.log(jnp.maximum(prior, _NEVER))
 
     def recurrent(_: Any, key: Any, actions: Any, states: Any) -> Any:
         found = advance(key, states, actions)
@@ -129,7 +131,9 @@ def _mctx(
         return output, found.state
 
     def raw(tree: Any, node: Any) -> Any:
-        return jnp.where(tree.children_visits[node] > 0, tree.qvalues(node), 0.0)
+        found = jnp.where(tree.children_visits[node] > 0, tree.qvalues(node), 0.0)
+        # Below the root mctx knows no illegal moves: worth nothing, they would be better than legal ones that lose.
+        return jnp.where(tree.children_prior_logits[node] > np.log(_NEVER) + 1, found, -jnp.inf)
 
     settings = {"pb_c_init": 1.0, "pb_c_base": 1e9, "qtransform": raw} if same else {}
 
