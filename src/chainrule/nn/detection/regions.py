@@ -3,6 +3,7 @@
 Boxes are in the units of the map, one unit a cell: those of an image divided by the stride of the map.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import jax
@@ -55,12 +56,16 @@ def roi_align(
     """
     rows, columns = _sizes("roi_align", features, boxes, size)
     samples = whole("roi_align", "samples", samples)
-    height, width, _ = features.shape
-    # The points of a cell are a grid: their mean is a product of weights over rows and over columns.
-    down = _weights(boxes[:, 1], boxes[:, 3], rows, samples, height).astype(features.dtype)
-    along = _weights(boxes[:, 0], boxes[:, 2], columns, samples, width).astype(features.dtype)
-    tall = jnp.einsum("rih,hwc->riwc", down, features)
-    return jnp.einsum("rjw,riwc->rijc", along, tall)
+    height, width, channels = features.shape
+    tall, down = _taps(boxes[:, 1], boxes[:, 3], rows, samples, height)
+    wide, along = _taps(boxes[:, 0], boxes[:, 2], columns, samples, width)
+    entries = features.reshape(height * width, channels)
+    found = jnp.zeros((len(boxes), rows, columns, channels), features.dtype)
+    # Written out, as one sum: compilers read the entries as they add them up and keep none of them.
+    for i, j in itertools.product(range(2 * samples), repeat=2):
+        share = (down[:, :, None, i] * along[:, None, :, j]).astype(features.dtype)
+        found += share[..., None] * entries[tall[:, :, None, i] * width + wide[:, None, :, j]]
+    return found
 
 
 @jax.named_scope("warp_regions")
@@ -114,15 +119,21 @@ def _touched(low: Array, high: Array, cells: int, length: int) -> Array:
     return (entry >= begin[:, :, None]) & (entry < end[:, :, None])
 
 
-def _weights(low: Array, high: Array, cells: int, samples: int, length: int) -> Array:
-    """What each entry of an axis counts for in the mean over the points of each cell, (regions, cells, length)."""
+def _taps(low: Array, high: Array, cells: int, samples: int, length: int) -> tuple[Array, Array]:
+    """Which entries of an axis the points of each cell lie between, and what each counts for in their mean.
+
+    Both are (regions, cells, 2 * samples): two entries for a point.
+    """
     step = ((high - low) / (cells * samples))[:, None]
     at = low[:, None] + (jnp.arange(cells * samples, dtype=low.dtype)[None] + 0.5) * step - 0.5
     known = (at >= -1) & (at <= length)
-    at = at.clip(0, length - 1)[:, :, None]
-    near = jnp.maximum(1 - jnp.abs(at - jnp.arange(length, dtype=low.dtype)[None, None]), 0.0)
-    near = jnp.where(known[:, :, None], near, 0.0)
-    return near.reshape(len(low), cells, samples, length).mean(axis=2)
+    at = at.clip(0, length - 1)
+    first = jnp.floor(at).astype(jnp.int32)
+    further = at - first
+    entries = jnp.stack([first, jnp.minimum(first + 1, length - 1)], axis=-1)
+    shares = jnp.where(known[..., None], jnp.stack([1 - further, further], axis=-1), 0.0) / samples
+    shape = (len(low), cells, 2 * samples)
+    return entries.reshape(shape), shares.reshape(shape)
 
 
 __all__ = ["roi_align", "roi_max_pool", "warp_regions"]
