@@ -43,6 +43,29 @@ def test_a_linear_equation_is_solved_by_the_exponential_of_its_matrix() -> None:
         assert 20 < int(solved.evaluations) < 2000
 
 
+@final
+class Bent(Velocity):
+    """dx/dt = tanh(A x + t)."""
+
+    a: Float[Array, "size size"]
+
+    def __call__(self, t: Scalar, x: Float[Array, "batch entries"], condition: Conditions) -> Array:
+        del condition
+        return jnp.tanh(x @ self.a.T + t)
+
+
+def test_a_density_that_a_velocity_bends_sums_to_one_over_the_plane() -> None:
+    """By quadrature; without the changes of volume it does not."""
+    layer = Continuous((2,), Bent(jnp.asarray([[1.0, 0.5], [-0.5, 1.0]])))
+    axis = np.linspace(-7, 7, 71)
+    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    z, volumes = eqx.filter_jit(layer.inverse)(jnp.asarray(points, jnp.float32))
+    codes = np.asarray(StandardNormal((2,)).log_prob(z), np.float64)
+    cell = (axis[1] - axis[0]) ** 2
+    assert np.exp(codes + np.asarray(volumes, np.float64)).sum() * cell == pytest.approx(1, abs=1e-3)
+    assert abs(np.exp(codes).sum() * cell - 1) > 0.05
+
+
 def test_above_the_exact_number_of_entries_training_has_the_trace_right_on_average() -> None:
     size = EXACT + 1
     a = 0.3 * np.random.default_rng(0).normal(size=(size, size)).astype(np.float32)
