@@ -229,12 +229,12 @@ def test_planes_are_drawn_in_the_units_and_by_the_names_of_the_data(tmp_path: Pa
 
 
 def test_batch_norm_is_state_that_training_moves_and_judging_leaves() -> None:
-    model = build("realnvp", layers=2, width=8, norm="batch")
-    batch = Batch(jnp.asarray(3 * ROWS + 1))
+    model = build("realnvp", Schema("table", (2,)), layers=2, width=8, norm="batch")
+    batch = Batch(jnp.asarray(3 * ROWS[:, :2] + 1))
     _, _, moved = eqx.filter_jit(model.loss_and_state)(batch, KEY)
     (norms,) = (one for one in moved.bijection.layers.layers if isinstance(one, FlowBatchNorm))
     assert len(moved.state()) == 1
-    assert norms.running.mean.shape == (2, ROWS.shape[1])
+    assert norms.running.mean.shape == (2, 2)
     assert np.abs(norms.running.mean[-1] - 0.3 * batch.x.mean(axis=0) / 3).max() < 0.1
     judge = eqx.filter_jit(lambda m, x: m.log_prob(x))
     np.testing.assert_allclose(judge(moved, batch.x[:4]), judge(moved, batch.x)[:4], rtol=1e-5)
@@ -381,3 +381,21 @@ def test_a_target_that_is_no_density_of_each_draw_is_refused() -> None:
         fit_density(lambda x: -jnp.square(x), layer, key=KEY, batch=8)
     with pytest.raises(ArgumentError, match=r"gives shape \(\) for 8 draws"):
         fit_density(lambda x: -jnp.square(x).sum(), layer, key=KEY, batch=8)
+
+
+def test_a_whole_model_in_place_of_its_bijection_is_refused_in_words() -> None:
+    model = FlowModel(ScaleShift((2,)), StandardNormal((2,)), None, FlowConfig(), Schema("points", (2,)))
+
+    def target(x: jax.Array) -> jax.Array:
+        return -jnp.square(x).sum(axis=1)
+
+    z = jnp.zeros((4, 2))
+    for wrong, where in (
+        (lambda: fit_density(target, model, key=KEY), "fit_density"),
+        (lambda: reverse_divergence(model, model.base, target, z), "reverse_divergence"),
+    ):
+        with pytest.raises(
+            ArgumentError, match=rf"{where}\(bijection\): a FlowModel is no bijection"
+        ) as refused:
+            wrong()
+        assert "model.bijection and model.base" in str(refused.value)

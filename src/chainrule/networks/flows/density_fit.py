@@ -80,7 +80,12 @@ class DensityFit(NamedTuple):
 
 
 def reverse_divergence(
-    bijection: Bijection, base: BaseDistribution, target: Target, z: Events, *, gradient: str = "path"
+    bijection: Bijection | Any,
+    base: BaseDistribution,
+    target: Target,
+    z: Events,
+    *,
+    gradient: str = "path",
 ) -> Scalar:
     """`E [log p(T(z)) - log q~(T(z))]` over codes drawn from the base, with the gradient that is asked for.
 
@@ -92,6 +97,7 @@ def reverse_divergence(
     -1.9879
     """
     check_choice("reverse_divergence", "gradient", gradient, ["path", "total"])
+    _check_bijection("reverse_divergence", bijection)
     x, log_det = bijection.forward(z)
     if gradient == "total":
         return (base.log_prob(z) - log_det - target(x)).mean()
@@ -103,7 +109,7 @@ def reverse_divergence(
 
 def fit_density(
     target: Target,
-    bijection: Bijection,
+    bijection: Bijection | Any,
     base: BaseDistribution | None = None,
     *,
     key: Key,
@@ -129,6 +135,7 @@ def fit_density(
     (1.61, 1.61)
     """
     check_choice("fit_density", "gradient", gradient, ["path", "total"])
+    _check_bijection("fit_density", bijection)
     for name, value in {"steps": steps, "batch": batch, "draws": draws, "starts": starts}.items():
         whole("fit_density", name, value)
     chosen = StandardNormal(bijection.shape) if base is None else base
@@ -155,6 +162,15 @@ def fit_density(
     if warn and found.concern:
         warnings.warn(f"fit_density: {found.concern}", ChainruleWarning, stacklevel=2)
     return found
+
+
+def _check_bijection(where: str, given: Any) -> None:
+    if not isinstance(given, Bijection):
+        raise ArgumentError(
+            f"{where}(bijection): a {type(given).__name__} is no bijection",
+            remedy="give a layer or chain of chainrule.networks.flows; of a flow as a model, model.bijection and "
+            "model.base",
+        )
 
 
 def _divergence(one: DensityFit, other: DensityFit) -> float:

@@ -1,7 +1,7 @@
 """RealNVP."""
 
 from chainrule.models.flow.flow_model import started
-from chainrule.models.flow.realnvp.model import RealNVPConfig, build, suited
+from chainrule.models.flow.realnvp.model import RealNVPConfig, became, build, suited
 from chainrule.models.flow.stacks import TRAINING
 from chainrule.models.protocol import Entry
 
@@ -14,6 +14,7 @@ entry = Entry(
     targets=("none", "class", "labels", "value"),
     data="moons",
     suited=suited,
+    became=became,
     started=started,
     toy={"layers": 2, "width": 16},
     toy_data="moons",

@@ -1,6 +1,6 @@
 """RealNVP: coupling layers, equally fast in both directions (Dinh, Sohl-Dickstein and Bengio, 2017)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, final
 
 import jax
@@ -46,6 +46,11 @@ class RealNVPConfig(NetworkStackConfig):
     split: Literal["halves", "alternate", "random"] = Field(
         "halves", description="which entries of a vector a layer keeps; the next one keeps the others"
     )
+    middle: Literal["alternates", "moved"] = Field(
+        "alternates",
+        description="split=halves of an odd number of entries: the middle one takes turns as the others do, or is "
+        "moved by every layer and tells none of them anything, as in runs of earlier versions",
+    )
     scales: int = Field(
         2,
         ge=1,
@@ -73,8 +78,10 @@ def vector_flow(config: RealNVPConfig, schema: Schema, key: Key) -> Bijection:
     def turned(k: Key) -> list[Bijection]:
         return [layer([number >= size // 2 for number in range(size)], k), ReversedEntries(size)]
 
-    if config.split == "halves":
+    if config.split == "halves" and (size % 2 == 0 or config.middle == "moved"):
         couplings: Bijection = repeated(config, size, config.layers, turned, key)
+    elif config.split == "halves":
+        couplings = _uneven_halves(config, size, layer, key)
     else:
         for_roles, *keys = jax.random.split(key, 1 + config.layers)
         turns = roles(config.split, size, config.layers, for_roles)
@@ -88,6 +95,23 @@ def vector_flow(config: RealNVPConfig, schema: Schema, key: Key) -> Bijection:
     if config.form == "additive":
         couplings = BijectionChain([couplings, ScaleShift((size,))])
     return shaped(whitened(config, couplings), schema)
+
+
+def _uneven_halves(
+    config: RealNVPConfig, size: int, layer: Callable[[Sequence[bool], Key], Bijection], key: Key
+) -> Bijection:
+    """Couplings that move the larger half and the smaller one in turn: pairs of them are alike, and are stacked."""
+    larger, smaller = roles("halves", size, 2, key)
+    for_pairs, for_last = jax.random.split(key)
+
+    def pair(k: Key) -> list[Bijection]:
+        one, two = jax.random.split(k)
+        return [layer(larger, one), *norms(config, size), layer(smaller, two)]
+
+    pairs = repeated(config, size, config.layers // 2, pair, for_pairs)
+    if config.layers % 2 == 0:
+        return pairs
+    return BijectionChain([pairs, layer(larger, for_last), *norms(config, size)])
 
 
 def suited(config: RealNVPConfig, schema: Schema, count: int | None) -> Mapping[str, Any]:
@@ -106,6 +130,11 @@ def suited(config: RealNVPConfig, schema: Schema, count: int | None) -> Mapping[
     return {**flat(config, schema, count), **({"whiten": True} if few else {})}
 
 
+def became(settings: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """In earlier versions every layer moved the middle one of an odd number of entries."""
+    return None if "middle" in settings else ("realnvp", {**settings, "middle": "moved"})
+
+
 def build(config: RealNVPConfig, schema: Schema, key: Key) -> FlowModel:
     """A fresh model: of images by convolutions, of everything else as vectors."""
     for_layers, for_base, for_condition = jax.random.split(key, 3)
@@ -115,4 +144,4 @@ def build(config: RealNVPConfig, schema: Schema, key: Key) -> FlowModel:
     return FlowModel(bijection, base, encoder(config, schema, for_condition), config, schema)
 
 
-__all__ = ["RealNVPConfig", "build", "suited", "vector_flow"]
+__all__ = ["RealNVPConfig", "became", "build", "suited", "vector_flow"]
