@@ -1,5 +1,7 @@
 """Squeezing, mixing of channels, stacks and scales of images."""
 
+from typing import final
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,10 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.networks.flows.audit import audit
+from chainrule.networks.flows.audit_pictures import audit_table
+from chainrule.networks.flows.base import Bijection, Conditions, Events, Mapped
+from chainrule.networks.flows.base_distributions import StandardNormal
 from chainrule.networks.flows.chain import BijectionChain
 from chainrule.networks.flows.image_couplings import ChannelCoupling, half_of_channels
 from chainrule.networks.flows.multiscale import ImageScale, MultiScale, SplitPrior, TopPrior
@@ -142,3 +148,88 @@ def test_a_condition_moves_the_prior_of_the_last_code() -> None:
     assert float(log_det[0]) > float(log_det[1]) == 0
     with pytest.raises(ArgumentError, match="none is given"):
         prior.forward(z)
+
+
+@final
+class Louder(Bijection):
+    """Twice as much, whose volume is said to be none; `beyond` a distance from zero alone."""
+
+    shape: tuple[int, ...] = eqx.field(static=True)
+    beyond: float = eqx.field(default=-1.0, static=True)
+
+    def forward(self, z: Events, condition: Conditions = None) -> Mapped:
+        del condition
+        return Mapped(z * self._size(z), jnp.zeros(len(z)))
+
+    def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
+        del condition
+        return Mapped(x / self._size(x), jnp.zeros(len(x)))
+
+    def _size(self, x: Events) -> Events:
+        return jnp.where(jnp.square(x).sum(axis=(1, 2, 3), keepdims=True) > self.beyond, 2.0, 1.0)
+
+
+def planted(at: str, wrong: Bijection) -> MultiScale:
+    """Two scales, with a wrong layer behind the right one of a place."""
+    flow = two_levels()
+    number, side = {"fine": (0, "after"), "coarse": (1, "after"), "before": (0, "before")}[at]
+    level = flow.levels[number]
+    own = {name: getattr(level, name) for name in ("before", "after")}
+    own[side] = wrong if own[side] is None else BijectionChain([own[side], wrong])
+    levels = [ImageScale(**own, prior=level.prior) if one is level else one for one in flow.levels]
+    return MultiScale(flow.shape, levels, flow.top)
+
+
+@pytest.mark.parametrize(
+    ("at", "shape", "name"),
+    [
+        pytest.param("before", (8, 8, 1), "scale 1 (8×8), layer 3, Louder", marks=pytest.mark.slow),
+        ("fine", (4, 4, 4), "scale 1 (4×4), layer 3, Louder"),
+        pytest.param("coarse", (2, 2, 8), "scale 2 (2×2), layer 3, Louder", marks=pytest.mark.slow),
+    ],
+)
+def test_an_audit_of_several_scales_names_the_scale_and_the_layer_that_is_wrong(
+    at: str, shape: tuple[int, ...], name: str
+) -> None:
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(4, 8, 8, 1)), jnp.float32)
+    found = audit(planted(at, Louder(shape)), StandardNormal((8, 8, 1)), x, KEY)
+    assert {one.split(": ")[0] for one in found.failures} == {name, "whole flow", "codes at distance 3"}
+    assert len(found.layers) == 5
+    assert sum(part.largest_log_scale == pytest.approx(np.log(2), abs=1e-4) for part in found.layers) == 1
+
+
+def test_an_audit_walks_through_all_scales_and_finds_nothing_where_nothing_is_wrong() -> None:
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(4, 8, 8, 1)), jnp.float32)
+    flow = two_levels()
+    bias = flow.levels[0].prior.network.bias
+    flow = eqx.tree_at(lambda flow: flow.levels[0].prior.network.bias, flow, bias + 0.3)
+    found = audit(flow, StandardNormal((8, 8, 1)), x, KEY)
+    assert found.failures == []
+    assert [part.name for part in found.layers] == [
+        "scale 2 (2×2), layer 1, TopPrior",
+        "scale 2 (2×2), layer 2, OneByOne",
+        "scale 1 (4×4), layer 1, SplitPrior",
+        "scale 1 (4×4), layer 2, ActNorm",
+    ]
+    prior = found.layers[2]
+    assert prior.largest_log_scale == pytest.approx(0.3, abs=0.01)
+
+
+def test_an_audit_of_several_scales_names_the_layer_that_is_off_far_out_alone() -> None:
+    x = jnp.asarray(0.01 * np.random.default_rng(0).normal(size=(4, 8, 8, 1)), jnp.float32)
+    flow = planted("fine", Louder((4, 4, 4), beyond=4.0))
+    found = audit(flow, StandardNormal((8, 8, 1)), x, KEY)
+    assert not any(part.failures(found.tolerance) for part in (*found.layers, found.whole))
+    assert [part.name for part in found.far_layers] == [
+        "scale 1 (4×4), layer 3, Louder, of codes at distance 3"
+    ]
+
+
+def test_the_table_of_very_many_layers_has_rows_for_those_that_are_off() -> None:
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(4, 8, 8, 1)), jnp.float32)
+    found = audit(planted("fine", Louder((4, 4, 4))), StandardNormal((8, 8, 1)), x, KEY)
+    assert [row[0] for row in audit_table(found).rows] == [part.name for part in found.parts]
+    many = found._replace(layers=found.layers + 100 * found.layers[:1])
+    rows = [row[0] for row in audit_table(many).rows]
+    assert rows == ["scale 1 (4×4), layer 3, Louder", "whole flow", "codes at distance 3"]
+    assert "104 layers in which nothing is off have no row" in audit_table(many).caption

@@ -2,12 +2,13 @@
 
 Layer by layer, at the values that reach it: how far there-and-back ends from where it began, whether the volumes of
 both directions cancel, and whether they are those of the Jacobian that automatic differentiation gives. Of the whole
-flow also at codes three deviations out, and the total probability, which is one for a density.
+flow also at codes three deviations out, and the total probability, which is one for a density. Layers of a flow on
+several scales are looked at one by one as well, with what makes noise of the codes that leave.
 """
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -18,11 +19,12 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.networks.flows.autoregressive import Autoregressive
 from chainrule.networks.flows.base import Bijection, Conditions, Events, LogDets, Mapped
 from chainrule.networks.flows.base_distributions import BaseDistribution
-from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection
+from chainrule.networks.flows.chain import BijectionChain, Frozen, InvertedBijection, Reshaped
 from chainrule.networks.flows.continuous import solver_tolerance
 from chainrule.networks.flows.findings import DOUBLE, SINGLE, Audit, LayerAudit
 from chainrule.networks.flows.mass import total_mass
-from chainrule.networks.flows.multiscale import MultiScale
+from chainrule.networks.flows.multiscale import ImageScale, MultiScale, SplitPrior
+from chainrule.networks.flows.squeeze import squeeze, unsqueeze
 from chainrule.networks.flows.stacked import StackedLayers
 
 LARGEST_JACOBIAN = 64
@@ -52,11 +54,9 @@ def audit(
     """
     x, condition = x[:examples], None if condition is None else condition[:examples]
     tolerance = max(DOUBLE if x.dtype == jnp.float64 else SINGLE, _SOLVED * solver_tolerance(bijection))
-    found, at = [], x
-    every = layers_of(bijection)
-    for number, layer in reversed(list(enumerate(every, 1))):
-        numbers, at = _examined(layer, at, condition)
-        found.append(_summed(f"layer {number}, {layer_name(layer)}", numbers))
+    inner = bijection.layer if isinstance(bijection, Reshaped) else bijection
+    every = _named_layers(inner)
+    found = _inward(every, x, condition)
     key_far, key_mass = jax.random.split(key)
     noise = jax.random.normal(key_far, x.shape, x.dtype)
     lengths = jnp.sqrt(jnp.square(noise).reshape(len(x), -1).sum(axis=1)).reshape(-1, *(1,) * (x.ndim - 1))
@@ -65,23 +65,95 @@ def audit(
     far = _summed("codes at distance 3", _examined(bijection, outside, condition)[0])
     mass = total_mass(bijection, base, x, key_mass, condition)
     off: tuple[LayerAudit, ...] = ()
-    if far.failures(tolerance):
-        right = [not part.failures(tolerance) for part in reversed(found)]
-        off = _far_layers(every, right, _RADIUS * noise / lengths, condition, tolerance)
+    if far.failures(tolerance) and len(every) > 1:
+        right = {part.name for part in found if not part.failures(tolerance)}
+        outward = _outward(inner, every, _RADIUS * noise / lengths, condition)
+        again = [
+            _summed(f"{one.name}, of codes at distance 3", _examined(one.layer, at, condition)[0])
+            for one, at in outward
+            if one.name in right
+        ]
+        off = tuple(one for one in again if one.failures(tolerance))
     return Audit(tuple(reversed(found)), whole, far, mass, tolerance, off)
 
 
-def _far_layers(
-    every: Sequence[Bijection], right: Sequence[bool], z: Events, condition: Conditions, tolerance: float
-) -> tuple[LayerAudit, ...]:
-    """The layers of several that are right at the examples and off at values which come from codes far out."""
+class _NamedLayer(NamedTuple):
+    """A layer, called by where it stands in a flow, and what else happens to images there, from data to codes."""
+
+    name: str
+    layer: Bijection
+    squeezed: bool = False
+    """Before the layer."""
+    halved: bool = False
+    """After it: the second half of the channels leaves as a code."""
+
+
+@final
+class _SplitLayer(Bijection):
+    """Both halves of the channels, of which one says how the other becomes noise, as a layer of all of them."""
+
+    prior: SplitPrior
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def forward(self, z: Events, condition: Conditions = None) -> Mapped:
+        del condition
+        kept, code = jnp.split(z, [z.shape[-1] // 2], axis=-1)
+        leaving, log_det = self.prior.leaving(kept, code)
+        return Mapped(jnp.concatenate([kept, leaving], axis=-1), log_det)
+
+    def inverse(self, x: Events, condition: Conditions = None) -> Mapped:
+        del condition
+        kept, leaving = jnp.split(x, [x.shape[-1] // 2], axis=-1)
+        code, log_det = self.prior.code(kept, leaving)
+        return Mapped(jnp.concatenate([kept, code], axis=-1), log_det)
+
+
+def _named_layers(bijection: Bijection) -> list[_NamedLayer]:
+    """Every layer from data to codes, numbered from codes to data; on several scales, on each of them."""
+    if isinstance(bijection, MultiScale):
+        scales = enumerate(bijection.levels, 1)
+        return [one for number, level in scales for one in _layers_of_scale(number, level, bijection.top)]
+    numbered = list(enumerate(layers_of(bijection), 1))
+    return [
+        _NamedLayer(f"layer {number}, {layer_name(layer)}", layer) for number, layer in reversed(numbered)
+    ]
+
+
+def _layers_of_scale(number: int, level: ImageScale, top: Bijection) -> list[_NamedLayer]:
+    before = () if level.before is None else layers_of(level.before)[::-1]
+    after = () if level.after is None else layers_of(level.after)[::-1]
+    last = top if level.prior is None else _SplitLayer(prior=level.prior, shape=level.bijections[-1].shape)
+    kinds = [*map(layer_name, [*before, *after]), type(level.prior or top).__name__]
     found = []
-    for number, (layer, was_right) in enumerate(zip(every, right, strict=True), 1):
-        z = forwarded(layer, z, condition)
-        if was_right and len(every) > 1:
-            name = f"layer {number}, {layer_name(layer)}, of codes at distance 3"
-            found.append(_summed(name, _examined(layer, z, condition)[0]))
-    return tuple(one for one in found if one.failures(tolerance))
+    for turn, (layer, kind) in enumerate(zip([*before, *after, last], kinds, strict=True)):
+        height, width, _ = layer.shape
+        name = f"scale {number} ({height}×{width}), layer {len(kinds) - turn}, {kind}"
+        squeezed = turn == len(before) and level.after is not None
+        found.append(_NamedLayer(name, layer, squeezed, layer is last and level.prior is not None))
+    return found
+
+
+def _inward(every: Sequence[_NamedLayer], x: Events, condition: Conditions) -> list[LayerAudit]:
+    """What is found of every layer as data pass it."""
+    found = []
+    for one in every:
+        x = squeeze(x) if one.squeezed else x.reshape(len(x), *one.layer.shape)
+        numbers, x = _examined(one.layer, x, condition)
+        found.append(_summed(one.name, numbers))
+        x = x[..., : x.shape[-1] // 2] if one.halved else x
+    return found
+
+
+def _outward(
+    bijection: Bijection, every: Sequence[_NamedLayer], z: Events, condition: Conditions
+) -> Iterator[tuple[_NamedLayer, Events]]:
+    """What every layer makes of codes, from codes to data."""
+    *left, x = bijection.codes(z) if isinstance(bijection, MultiScale) else [z]
+    for one in reversed(every):
+        x = jnp.concatenate([x, left.pop()], axis=-1) if one.halved else x
+        x = forwarded(one.layer, x.reshape(len(x), *one.layer.shape), condition)
+        yield one, x
+        x = unsqueeze(x) if one.squeezed else x
 
 
 def forwarded(

@@ -3,6 +3,8 @@
 from chainrule.core.pictures import Table
 from chainrule.networks.flows.findings import Audit, LayerAudit
 
+_MOST = 100
+"""Of more layers, those in which nothing is off have no row."""
 _ERRORS = ("|x - T(T⁻¹x)|", "|z - T⁻¹(Tz)|", "volumes", "Jacobian", "mask")
 
 
@@ -10,15 +12,18 @@ def audit_table(found: Audit) -> Table:
     """What was found, and what to do where something is off."""
     verdict = "; ".join(found.failures) if found.failures else "Nothing is off by more than the tolerance"
     remedy = f" {found.remedy[0].upper()}{found.remedy[1:]}." if found.failures else ""
+    quiet = [part for part in found.layers if not part.failures(found.tolerance)]
+    left = quiet if len(found.layers) > _MOST else []
+    short = f" {len(left)} layers in which nothing is off have no row." if left else ""
     return Table(
         "audit",
         "Audit: inverse and volumes",
         ["", *_ERRORS, "log-scale", "condition", "not finite"],
-        [_row(part) for part in found.parts],
+        [_row(part) for part in found.parts if part not in left],
         caption=f"Largest errors at held-out examples, as a share of values above one; tolerance {found.tolerance:g}. "
         "Volumes: those of both directions together; mask: how much entries of an autoregressive layer depend on later "
         "ones. "
-        f"{found.mass.words[0].upper()}{found.mass.words[1:]}. {verdict}.{remedy}",
+        f"{found.mass.words[0].upper()}{found.mass.words[1:]}. {verdict}.{remedy}{short}",
     )
 
 

@@ -43,6 +43,16 @@ class SplitPrior(eqx.Module):
         mean, raw = jnp.split(self.network(kept).astype(kept.dtype), 2, axis=-1)
         return mean, BOUND * jnp.tanh(raw / BOUND)
 
+    def leaving(self, kept: Array, code: Array) -> Mapped:
+        """The half that left, from its code: by the deviation, plus the mean."""
+        mean, spread = self.numbers(kept)
+        return Mapped(code * jnp.exp(spread) + mean, over_event(spread))
+
+    def code(self, kept: Array, leaving: Array) -> Mapped:
+        """The inverse of `leaving`."""
+        mean, spread = self.numbers(kept)
+        return Mapped((leaving - mean) * jnp.exp(-spread), -over_event(spread))
+
 
 @final
 class TopPrior(Elementary):
@@ -172,9 +182,8 @@ class MultiScale(Bijection):
         x, total = self.top.forward(codes[-1], condition)
         for level, code in zip(reversed(self.levels), reversed(codes), strict=True):
             if level.prior is not None:
-                mean, spread = level.prior.numbers(x)
-                x = jnp.concatenate([x, code * jnp.exp(spread) + mean], axis=-1)
-                total = total + over_event(spread)
+                leaving, log_det = level.prior.leaving(x, code)
+                x, total = jnp.concatenate([x, leaving], axis=-1), total + log_det
             if level.after is not None:
                 x, log_det = level.after.forward(x, condition)
                 x, total = unsqueeze(x), total + log_det
@@ -235,9 +244,9 @@ class MultiScale(Bijection):
             else:
                 kept = x.shape[-1] // 2
                 x, leaving = x[..., :kept], x[..., kept:]
-                mean, spread = level.prior.numbers(x)
-                codes.append((leaving - mean) * jnp.exp(-spread))
-                total = total - over_event(spread)
+                code, log_det = level.prior.code(x, leaving)
+                codes.append(code)
+                total = total + log_det
         moved = eqx.tree_at(lambda flow: flow.levels, self, tuple(levels))
         return Mapped(self.joined(codes), total), moved
 
