@@ -50,6 +50,21 @@ def test_a_file_becomes_short_and_comes_back(cli: Command, photos: Path) -> None
     assert (again.code, "is there already" in again.err) == (2, True)
 
 
+@pytest.mark.filterwarnings("default:zstd is left out")
+def test_a_compressor_that_fails_does_not_end_in_an_error(
+    cli: Command, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("bin").mkdir()
+    Path("bin", "zstd").write_text("#!/bin/sh\nexit 3\n")
+    Path("bin", "zstd").chmod(0o755)
+    monkeypatch.setenv("PATH", str(Path("bin").resolve()), prepend=":")
+    result = cli("compress", "toy", "photos.npy")
+    assert result.code == 0, result.err
+    assert "zstd is left out of the comparison" in result.err
+    assert "zstd" not in result.out
+    assert "gzip" in result.out
+
+
 def test_images_come_back_as_images_and_what_is_left_out_is_said(cli: Command, photos: Path) -> None:
     pictures = 255 * np.load(photos)[:3, ..., 0]
     Path("album", "old").mkdir(parents=True)

@@ -40,3 +40,8 @@ def test_codes_that_are_the_same_waste_their_choice() -> None:
         I.codeword_choice(points=1)
     with pytest.raises(ArgumentError, match=r"sums to 1\.1"):
         I.codeword_choice(weights=(0.5, 0.6))
+    for means in ((0.0, 1.0, 2.0), 1.0, ("low", "high")):
+        with pytest.raises(ArgumentError, match=r"means=.*two numbers"):
+            I.codeword_choice(means)
+    with pytest.raises(ArgumentError, match="3 weights of two codewords"):
+        I.codeword_choice(weights=(0.2, 0.3, 0.5))

@@ -97,6 +97,15 @@ def test_water_filling_shares_the_distortion_best(seed: int) -> None:
         (lambda: I.rate_distortion([0.5, 0.6], FLIPS, 1.0), "0.1 above 1"),
         (lambda: I.rate_distortion([0.5, 0.5], np.ones((3, 2)), 1.0), "a row for each of the 2 symbols"),
         (lambda: I.rate_distortion([0.5, 0.5], FLIPS, -1.0), "without its sign"),
+        (
+            lambda: I.rate_distortion([0.5, 0.5], FLIPS, 1.0, tol=0),
+            r"rate_distortion\(tol=0\): .* positive number",
+        ),
+        (lambda: I.rate_at([0.5, 0.5], FLIPS, 0.1, tol=-1.0), r"rate_at\(tol=-1.0\): .* positive number"),
+        (
+            lambda: I.rate_distortion_curve([0.5, 0.5], FLIPS, tol=float("nan")),
+            r"rate_distortion_curve\(tol=nan\): .* positive number",
+        ),
         (lambda: I.rate_at([0.5, 0.5], FLIPS + 1, 0.5), "no code does better than 1"),
         (lambda: I.rate_distortion([0.5, 0.5], -FLIPS, 1.0), "never negative"),
         (lambda: I.gaussian_rate_distortion([1.0], 0.0), "infinitely many bits"),

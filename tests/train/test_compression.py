@@ -16,7 +16,14 @@ from PIL import Image
 import chainrule as cr
 from chainrule import information as I  # as in the guide
 from chainrule import models
-from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError, DataError, RunError
+from chainrule.core.errors import (
+    ArgumentError,
+    CapabilityError,
+    ChainruleError,
+    ChainruleWarning,
+    DataError,
+    RunError,
+)
 from chainrule.data import Schema
 from chainrule.information.compression.arranging import pieces_of, text_material
 from chainrule.information.compression.compressing import code_of, write
@@ -224,6 +231,8 @@ def test_other_weights_another_arithmetic_and_no_model_are_refused(monkeypatch: 
     other = eqx.tree_at(lambda m: m.networks.decoder.network.layers[-1].bias, model, jnp.ones(16))
     with pytest.raises(DataError, match="the weights of this model are not those of the file"):
         I.decompress(other, blob)
+    with pytest.raises(ArgumentError, match="bytes that compress returned are wanted, not a str"):
+        I.decompress(model, "text")
     with pytest.raises(DataError, match="the checksum of its header is another"):
         I.decompress(model, blob[:40] + bytes([blob[40] ^ 1]) + blob[41:])
     monkeypatch.setattr(
@@ -259,6 +268,22 @@ def test_a_trained_run_compresses_at_its_bound(run: cr.Run) -> None:
     net = sum(run.code().fitted(symbols).encode(symbols, (0,), lambda done: None).ledger.values())
     assert net == pytest.approx(bound, rel=0.03)
     assert 8 * len(blob) < 8 * min(rival.bytes for rival in league(run.schema, symbols)) + 16_000
+
+
+def test_a_zstd_that_fails_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "zstd"
+    program.write_text("#!/bin/sh\necho no dictionary here >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    symbols = np.zeros((5, 16), np.int32)
+    with pytest.warns(ChainruleWarning, match="zstd is left out of the comparison: no dictionary here"):
+        found = league(BINARY, symbols)
+    assert {rival.name for rival in found} >= {"gzip -9", "bz2 -9", "xz -9e", "PNG"}
+    assert "zstd -19" not in {rival.name for rival in found}
+    program.write_text("#!/no/such/shell\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.warns(ChainruleWarning, match="zstd is left out of the comparison: .*No such file"):
+        league(BINARY, symbols)
 
 
 def test_folders_of_images_come_back_as_png_with_the_same_pixels(run: cr.Run, tmp_path: Path) -> None:

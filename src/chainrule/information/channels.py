@@ -8,7 +8,6 @@ Reference: Blahut, Computation of channel capacity and rate-distortion functions
 computing the capacity of arbitrary discrete memoryless channels, both IEEE Transactions on Information Theory, 1972.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -17,7 +16,7 @@ from scipy.special import xlogy
 
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
-from chainrule.information.climbing import Climb, climb
+from chainrule.information.climbing import Climb, climb, tolerance
 from chainrule.information.tables import rows
 from chainrule.information.units import scale, takes_base
 
@@ -62,8 +61,7 @@ def capacity(channel: Any, tol: float = 1e-9, most: int = 100_000, unit: str = "
     factor = scale(unit, "capacity")
     matrix = rows("capacity", "channel", channel)
     most = whole("capacity", "most", most)
-    if not 0 < tol < math.inf:
-        raise ArgumentError(f"capacity(tol={tol}): how far apart bounds may be is a positive number")
+    tol = tolerance("capacity", tol)
     found = _climbed(matrix[:, matrix.sum(axis=0) > 0], tol / factor, most)
     # One plain step more: its distribution gets at least the lower bound through.
     chances = found.weights * np.exp(found.log_ratio)

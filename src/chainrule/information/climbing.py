@@ -16,6 +16,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.optimize import nnls
 
+from chainrule.core.errors import ArgumentError
+
 Evaluate: TypeAlias = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """From q to the value there and log c."""
 Newton: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -43,6 +45,18 @@ class Climb(NamedTuple):
     """What the value exceeds nowhere."""
     bounds: np.ndarray
     """Value and upper bound after each iteration."""
+
+
+def tolerance(where: str, tol: float) -> float:
+    """How far apart bounds may be.
+
+    >>> tolerance("capacity", 0.0)
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: capacity(tol=0.0): how far apart bounds may be is a positive number
+    """
+    if not 0 < tol < math.inf:
+        raise ArgumentError(f"{where}(tol={tol}): how far apart bounds may be is a positive number")
+    return float(tol)
 
 
 def climb(evaluate: Evaluate, newton: Newton, size: int, tol: float, most: int) -> Climb:
@@ -102,4 +116,4 @@ def _normalized(weights: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
-__all__ = ["Climb", "climb"]
+__all__ = ["Climb", "climb", "tolerance"]

@@ -11,7 +11,7 @@ Computer Journal, 1997.
 import itertools
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from scipy.integrate import quad
@@ -51,9 +51,9 @@ class CodewordChoice:
 
 @takes_base
 def codeword_choice(
-    means: tuple[float, float] = (-1.0, 1.0),
+    means: Any = (-1.0, 1.0),
     sd: float = 1.0,
-    weights: tuple[float, float] = (0.5, 0.5),
+    weights: Any = (0.5, 0.5),
     points: int = 4001,
     unit: str = "bits",
 ) -> CodewordChoice:
@@ -65,8 +65,19 @@ def codeword_choice(
     where = "codeword_choice"
     factor = scale(unit, where)
     points = whole(where, "points", points, least=2)
-    first, second = (float(mean) for mean in means)
+    try:
+        first, second = (float(mean) for mean in means)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"{where}(means={means}): two numbers, the mean of each codeword",
+            remedy="for example means=(-1, 1)",
+        ) from None
     share = table(where, "weights", weights, 1)
+    if len(share) != 2:
+        raise ArgumentError(
+            f"{where}(weights={weights}): {len(share)} weights of two codewords",
+            remedy="give two that sum to 1, for example weights=(0.5, 0.5)",
+        )
     if not 0 < sd < math.inf or not math.isfinite(first) or not math.isfinite(second) or (share == 0).any():
         raise ArgumentError(
             f"{where}(means={means}, sd={sd}): finite means, a positive sd and two positive weights"

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.information.climbing import climb
+from chainrule.information.climbing import climb, tolerance
 from chainrule.information.entropies import entropy, shared, total
 from chainrule.information.tables import numbers, table
 from chainrule.information.units import scale, takes_base
@@ -63,6 +63,7 @@ def rate_distortion(
     where = "rate_distortion"
     factor = scale(unit, where)
     source, cost = _problem(where, p, d)
+    tol = tolerance(where, tol)
     if not 0 <= slope < math.inf:
         raise ArgumentError(
             f"{where}(slope={slope}): the rate falls as distortion grows; its slope is given without its sign"
@@ -89,7 +90,7 @@ def rate_at(
         raise ArgumentError(
             f"{where}(distortion={distortion}): no code does better than {least:.6g}, the cost of the best z for each x"
         )
-    most = whole(where, "most", most)
+    tol, most = tolerance(where, tol), whole(where, "most", most)
     if distortion >= flat:
         return _untold(source, cost, unit)
     low, high = 0.0, 1.0 / max(float(np.ptp(cost)), 1e-300)
@@ -153,6 +154,7 @@ def rate_distortion_curve(
     ((33,), True)
     """
     _, cost = _problem("rate_distortion_curve", p, d)
+    tol = tolerance("rate_distortion_curve", tol)
     if slopes is None:
         apart = cost[cost > cost.min()] - cost.min()
         smallest = float(apart.min()) if apart.size else 1.0

@@ -94,11 +94,16 @@ def compress(
     return file.getvalue()
 
 
-def decompress(source: Any, blob: bytes) -> Any:
+def decompress(source: Any, blob: Any) -> Any:
     """What `compress` was given; anything that would make it something else is an error.
 
     Of a file of images, as `chainrule compress` writes it, their pixels, in the order of their names.
     """
+    if not isinstance(blob, bytes | bytearray | memoryview):
+        raise ArgumentError(
+            f"decompress(source, blob): the bytes that compress returned are wanted, not a {type(blob).__name__}",
+            remedy="of a file: Path('photos.crz').read_bytes()",
+        )
     reader = CompressedReader(io.BytesIO(blob))
     code = code_of(source)
     parts, form = read(reader, code), checked_header(reader)["form"]

@@ -1,4 +1,4 @@
-"""What other compressors make of the same data: those of the standard library, of images, and zstd where installed."""
+"""What other compressors make of the same data: those of the standard library, of images, and zstd where it works."""
 
 import bz2
 import gzip
@@ -6,18 +6,22 @@ import io
 import lzma
 import shutil
 import subprocess
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
 import numpy as np
 from PIL import Image, features
 
+from chainrule.core.errors import ChainruleWarning
+from chainrule.core.quoting import plain
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
 from chainrule.information.compression.arranging import raw_bytes
 
 LARGEST = 2**26
 """Raw bytes that are compressed again by others, at most."""
+_ZSTD = ("zstd", "-19")
 _SIDE = 16000
 """Pixels of a side of a mosaic; WebP has room for 16,383."""
 
@@ -34,7 +38,7 @@ def league(schema: Schema, symbols: np.ndarray, text: bytes | None = None) -> li
     """Sizes of some data by all compressors at hand, the smallest first; of a text itself, not of its tokens.
 
     Zeros and ones are also given eight to a byte; the better of the two counts. Images come as one mosaic, so that each
-    does not pay for a header.
+    does not pay for a header. A zstd that fails is left out, and a warning says so.
     """
     raw = raw_bytes(schema, symbols) if text is None else text
     if not raw or len(raw) > LARGEST:
@@ -45,16 +49,32 @@ def league(schema: Schema, symbols: np.ndarray, text: bytes | None = None) -> li
         "bz2 -9": lambda data: bz2.compress(data, 9),
         "xz -9e": lambda data: lzma.compress(data, preset=9 | lzma.PRESET_EXTREME),
     }
-    if shutil.which("zstd"):
-        general["zstd -19"] = _zstd
     found = [Rival(name, min(len(pack(form)) for form in forms)) for name, pack in general.items()]
+    if shutil.which("zstd"):
+        found += _zstd(forms)
     if kinds.of(schema).spatial and schema.shape[-1] in (1, 3) and schema.levels <= 256:
         found += _images(schema, symbols)
     return sorted(found, key=lambda rival: rival.bytes)
 
 
-def _zstd(data: bytes) -> bytes:
-    return subprocess.run(["zstd", "-19", "-q", "-c"], input=data, capture_output=True, check=True).stdout
+def _zstd(forms: Sequence[bytes]) -> list[Rival]:
+    """What the program makes of the better form, where it works."""
+    try:
+        sizes = [
+            len(subprocess.run([*_ZSTD, "-q", "-c"], input=form, capture_output=True, check=True).stdout)
+            for form in forms
+        ]
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = (
+            error.stderr.decode(errors="replace").strip()
+            if isinstance(error, subprocess.CalledProcessError)
+            else ""
+        )
+        warnings.warn(
+            f"zstd is left out of the comparison: {plain(said or str(error))}", ChainruleWarning, stacklevel=2
+        )
+        return []
+    return [Rival(" ".join(_ZSTD), min(sizes))]
 
 
 def _images(schema: Schema, symbols: np.ndarray) -> list[Rival]:
