@@ -29,7 +29,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.adversarial import diagnostics, pictures, rejection
 from chainrule.models.adversarial.augmenting import changed
-from chainrule.models.adversarial.building import NetworksConfig
+from chainrule.models.adversarial.building import GameConfig
 from chainrule.models.adversarial.distance import coverage_and_precision, kernel_distance, spread
 from chainrule.models.adversarial.games import AdversarialGame, right_share
 from chainrule.models.adversarial.networks import BASES, Discriminator, Generator, couples_examples
@@ -332,7 +332,7 @@ class AdversarialModel(HasParts, HasDiscriminator, HasDiagnostics, HasSnapshots,
         """The conditions asked for; where none is, classes as often as in the data."""
         if condition is not None or not isinstance(self.generator.condition, ClassEncoder):
             return condition if self.conditional or condition is None else self.conditions(condition, n)
-        assert isinstance(self.config, NetworksConfig)
+        assert isinstance(self.config, GameConfig)
         shares = self.config.shares(len(self.schema.classes))
         return np.asarray(jax.random.choice(key, len(shares), (n,), p=jnp.asarray(shares, jnp.float32)))
 

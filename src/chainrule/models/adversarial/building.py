@@ -23,7 +23,7 @@ from chainrule.nn import Conv, Linear, NoNorm, SpectralNorm, activations, norm
 LEAKY = "leaky-relu-0.2"
 _COARSEST = 7
 """Images are halved until their longer side has no more pixels than this."""
-_CONDITION = 32
+CONDITION_WIDTH = 32
 """Length of the vector that stands for a condition beside noise."""
 _WIDEST = 8
 """How many times the channels of the finest resolution the coarser ones have, at most."""
@@ -33,7 +33,7 @@ CriticNorm = Literal["none", "layer"]
 
 
 class GameConfig(Config, abc.ABC):
-    """Noise, and how often the players move."""
+    """Noise, how often the players move, and conditions."""
 
     latent: int = Field(
         16,
@@ -46,22 +46,6 @@ class GameConfig(Config, abc.ABC):
         "normal", description="distribution of the noise, of variance 1"
     )
     n_critic: int = Field(1, ge=1, le=100, description="moves of the discriminator for each of the generator")
-
-
-class NetworksConfig(GameConfig, abc.ABC):
-    """The same, both networks, and conditions."""
-
-    width: int = Field(64, ge=1, le=8192, description="vectors: units of each hidden layer of both networks")
-    depth: int = Field(3, ge=1, le=32, description="vectors: hidden layers of both networks")
-    channels: int = Field(
-        32,
-        ge=1,
-        le=1024,
-        description="images: channels at their full size, twice as many at each half, up to eight times",
-    )
-    normalization: Literal["none", "batch", "layer"] = Field(
-        "none", description="normalisation between the layers of the generator"
-    )
     conditional: bool = Field(
         False, description="learn examples given their class, labels or values, so that they can be asked for"
     )
@@ -90,7 +74,23 @@ class NetworksConfig(GameConfig, abc.ABC):
         return given / given.sum()
 
 
-def counted_classes(config: NetworksConfig, data: Data) -> dict[str, Any]:
+class NetworksConfig(GameConfig, abc.ABC):
+    """The same, and both networks."""
+
+    width: int = Field(64, ge=1, le=8192, description="vectors: units of each hidden layer of both networks")
+    depth: int = Field(3, ge=1, le=32, description="vectors: hidden layers of both networks")
+    channels: int = Field(
+        32,
+        ge=1,
+        le=1024,
+        description="images: channels at their full size, twice as many at each half, up to eight times",
+    )
+    normalization: Literal["none", "batch", "layer"] = Field(
+        "none", description="normalisation between the layers of the generator"
+    )
+
+
+def counted_classes(config: GameConfig, data: Data) -> dict[str, Any]:
     """The share of each class among the training examples, where examples are learned given theirs."""
     if config.class_shares is not None or not (config.conditional and targets.of(data.schema).one_class):
         return {}
@@ -98,7 +98,7 @@ def counted_classes(config: NetworksConfig, data: Data) -> dict[str, Any]:
     return {"class_shares": tuple(float(f"{share:.6g}") for share in counts / counts.sum())}
 
 
-def check_conditions(config: NetworksConfig, schema: Schema) -> None:
+def check_conditions(config: GameConfig, schema: Schema) -> None:
     """Raise where examples are to be learned given what the data do not have, or settings of conditions say nothing."""
     if not config.conditional:
         for name in ("inject", "judging"):
@@ -124,18 +124,24 @@ def check_conditions(config: NetworksConfig, schema: Schema) -> None:
         config.shares(len(schema.classes))
 
 
-def _encoder(config: NetworksConfig, schema: Schema, width: int, key: Key) -> ConditionEncoder | None:
+def encoder_of(config: GameConfig, schema: Schema, width: int, key: Key) -> ConditionEncoder | None:
+    """What turns conditions into vectors of this width; nothing without conditions."""
     make = condition_encoder(schema, config.conditional)
     return None if make is None else make(width, key)
+
+
+def modulation_of(features: int, key: Key) -> Linear:
+    """From the vector of a condition to a scale and a shift of every feature, both near nothing at first."""
+    return Linear(CONDITION_WIDTH, 2 * features, key=key, gain=0.1)
 
 
 def make_generator(config: NetworksConfig, schema: Schema, key: Key) -> Generator:
     """A fresh generator of examples of this schema."""
     own, for_condition = jax.random.split(key)
-    condition = _encoder(config, schema, _CONDITION, for_condition)
+    condition = encoder_of(config, schema, CONDITION_WIDTH, for_condition)
     beside = condition is not None and config.inject == "concatenate"
     size = config.latent
-    inputs = size + (_CONDITION if beside else 0)
+    inputs = size + (CONDITION_WIDTH if beside else 0)
     modulated = condition is not None and not beside
     make = _image_stages if kinds.of(schema).spatial else _dense_stages
     return Generator(
@@ -151,7 +157,7 @@ def _stage(
     config: NetworksConfig, layer: Any, features: int, modulated: bool, key: Key, **more: Any
 ) -> Stage:
     """A stage of a generator with ReLU."""
-    modulation = Linear(_CONDITION, 2 * features, key=key, gain=0.1) if modulated else None
+    modulation = modulation_of(features, key) if modulated else None
     return Stage(layer, norm(config.normalization, features), "relu", modulation=modulation, **more)
 
 
@@ -231,9 +237,9 @@ def make_discriminator(
     image = kinds.of(schema).spatial
     layers, sizes = (_convolutions if image else _dense)(config, schema, pack, minibatch_std, own)
     features = layers[-1].weight.shape[-1]
-    condition = _encoder(config, schema, features if projected else _CONDITION, for_condition)
+    condition = encoder_of(config, schema, features if projected else CONDITION_WIDTH, for_condition)
     flat = features * (int(np.prod(sizes[-1])) if image else 1)
-    beside = _CONDITION if condition is not None and not projected else 0
+    beside = CONDITION_WIDTH if condition is not None and not projected else 0
     head = Linear(flat + beside, 1, key=jax.random.fold_in(own, 1))
     keys = jax.random.split(for_norms, len(layers) + 1)
 
@@ -283,6 +289,7 @@ def _convolutions(
 
 
 __all__ = [
+    "CONDITION_WIDTH",
     "LEAKY",
     "CriticNorm",
     "GameConfig",
@@ -290,7 +297,9 @@ __all__ = [
     "Spectral",
     "check_conditions",
     "counted_classes",
+    "encoder_of",
     "make_discriminator",
     "make_generator",
+    "modulation_of",
     "stage_count",
 ]

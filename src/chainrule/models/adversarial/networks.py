@@ -106,7 +106,7 @@ class Discriminator(eqx.Module):
         features = h if isinstance(_inner(self.head), Conv) else h.reshape(len(h), -1)
         seen = features
         if c is not None and not self.projected:
-            seen = jnp.concatenate([features, c.astype(h.dtype)], axis=-1)
+            seen = jnp.concatenate([features, _spread(c.astype(h.dtype), features)], axis=-1)
         head = self.head
         if isinstance(head, SpectralNorm) and training:
             scores, head = head.advance(seen)
@@ -136,6 +136,12 @@ def packed(x: Float[Array, "batch ..."], count: int) -> Float[Array, "decisions 
     whole = len(x) // count
     grouped = x[: whole * count].reshape(whole, count, *x.shape[1:])
     return jnp.moveaxis(grouped, 1, -2).reshape(whole, *x.shape[1:-1], count * x.shape[-1])
+
+
+def _spread(c: Float[Array, "batch width"], features: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
+    """The vector of a condition at every position that has features."""
+    inner = (len(c), *(1,) * (features.ndim - 2), c.shape[-1])
+    return jnp.broadcast_to(c.reshape(inner), (*features.shape[:-1], c.shape[-1]))
 
 
 def _inner(layer: Layer) -> Layer:

@@ -1,5 +1,6 @@
 """DCGAN: the published convolutional recipe."""
 
+from chainrule.models.adversarial.building import counted_classes
 from chainrule.models.adversarial.dcgan.model import DCGAN, DCGANConfig
 from chainrule.models.protocol import Entry
 
@@ -15,6 +16,7 @@ entry = Entry(
     toy_data="digits",
     citation="Radford, Metz and Chintala, Unsupervised representation learning with deep convolutional generative "
     "adversarial networks, ICLR 2016",
+    measured=counted_classes,
     training={
         "batch": 64,
         "steps": 3000,

@@ -4,6 +4,9 @@ Generator: one pixel of noise becomes 4x4 with kernel 4, and every further trans
 padding 1) doubles the size; batch normalisation and ReLU between them, tanh at the end. Discriminator: the same way
 back, LeakyReLU of slope 0.2, batch normalisation except in the first layer, and one score from the last 4x4. No layer
 has a bias. Convolution weights begin at N(0, 0.02²), scales of normalisation at N(1, 0.02²).
+
+Conditions are an addition: they enter as in the other games, by what is learned beside these networks. Without them
+nothing is added.
 """
 
 from typing import Any, Literal, final
@@ -18,11 +21,19 @@ from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Key
 from chainrule.data.schema import Schema
 from chainrule.models.adversarial.adversarial_model import AdversarialModel
-from chainrule.models.adversarial.building import LEAKY, GameConfig
+from chainrule.models.adversarial.building import (
+    CONDITION_WIDTH,
+    LEAKY,
+    GameConfig,
+    check_conditions,
+    encoder_of,
+    modulation_of,
+)
 from chainrule.models.adversarial.games import AdversarialGame, games
 from chainrule.models.adversarial.networks import DecisionContext, Discriminator, Generator
 from chainrule.models.adversarial.stages import Stage, UpsampledConv
 from chainrule.networks import units
+from chainrule.networks.conditions import ClassEncoder, ConditionEncoder
 from chainrule.nn import BatchNorm, Conv, ConvTranspose, NoNorm, Norm
 
 _DEVIATION = 0.02
@@ -93,8 +104,11 @@ def make_generator(config: DCGANConfig, schema: Schema, key: Key) -> Generator:
     count, channels = _doublings(canvas_for(schema, config.resizing)), schema.shape[2]
     widths = [config.generator_width * 2**i for i in reversed(range(count))]
     keys = jax.random.split(key, 2 * (count + 1))
+    condition = encoder_of(config, schema, CONDITION_WIDTH, jax.random.fold_in(key, 1))
+    beside = condition is not None and config.inject == "concatenate"
+    noise = config.latent + (CONDITION_WIDTH if beside else 0)
     stages = []
-    for i, (inputs, outputs) in enumerate(zip([config.latent, *widths], [*widths, channels], strict=True)):
+    for i, (inputs, outputs) in enumerate(zip([noise, *widths], [*widths, channels], strict=True)):
         last, size = i == count, 4 * 2**i
         if i and config.upsampling == "nearest":
             layer: Any = UpsampledConv(inputs, outputs, (size, size), gain=1.0, key=keys[2 * i], bias=False)
@@ -106,8 +120,13 @@ def make_generator(config: DCGANConfig, schema: Schema, key: Key) -> Generator:
             )
             layer = _drawn(layer, keys[2 * i])
         norm = NoNorm(outputs) if last else _norm(outputs, keys[2 * i + 1])
-        stages.append(Stage(layer, norm, "identity" if last else "relu"))
-    return Generator(tuple(stages), seed_shape=(1, 1, config.latent), bounded=True)
+        modulation = None
+        if condition is not None and not (beside or last):
+            modulation = modulation_of(outputs, jax.random.fold_in(keys[2 * i + 1], 1))
+        stages.append(Stage(layer, norm, "identity" if last else "relu", modulation=modulation))
+    return Generator(
+        tuple(stages), seed_shape=(1, 1, noise), bounded=True, condition=condition, beside=beside
+    )
 
 
 def make_discriminator(config: DCGANConfig, schema: Schema, key: Key) -> Discriminator:
@@ -120,8 +139,26 @@ def make_discriminator(config: DCGANConfig, schema: Schema, key: Key) -> Discrim
         layer = Conv(2, inputs, outputs, 4, stride=2, padding=1, bias=False, key=keys[2 * i])
         norm = _norm(outputs, keys[2 * i + 1]) if i else NoNorm(outputs)
         stages.append(Stage(_drawn(layer, keys[2 * i]), norm, LEAKY))
-    head = Conv(2, widths[-1], 1, 4, padding=0, bias=False, key=keys[-1])
-    return Discriminator(tuple(stages), _drawn(head, keys[-1]), DecisionContext())
+    projected = config.judging == "projection"
+    width = widths[-1] if projected else CONDITION_WIDTH
+    condition = encoder_of(config, schema, width, jax.random.fold_in(key, 1))
+    if condition is not None and projected:
+        condition = _small(condition)
+    beside = CONDITION_WIDTH if condition is not None and not projected else 0
+    head = Conv(2, widths[-1] + beside, 1, 4, padding=0, bias=False, key=keys[-1])
+    return Discriminator(tuple(stages), _drawn(head, keys[-1]), DecisionContext(condition, projected))
+
+
+def _small(condition: ConditionEncoder) -> ConditionEncoder:
+    """The same with vectors as small as weights of convolutions: what they say of a class begins beside the score.
+
+    They are multiplied with sums over all positions; of size 1 they would drown the head.
+    """
+
+    def last(encoder: Any) -> Any:
+        return encoder.names if isinstance(encoder, ClassEncoder) else encoder.layers[-1].weight
+
+    return eqx.tree_at(last, condition, replace_fn=lambda weight: _DEVIATION * weight)
 
 
 @final
@@ -134,6 +171,7 @@ class DCGAN(AdversarialModel):
     schema: Schema = eqx.field(static=True)
 
     def __init__(self, config: DCGANConfig, schema: Schema, key: Key) -> None:
+        check_conditions(config, schema)
         self.config, self.schema = config, schema
         one, two = jax.random.split(key)
         self.generator = make_generator(config, schema, one)

@@ -12,7 +12,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.core import tree
-from chainrule.core.errors import CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data.schema import Schema
 from chainrule.models.adversarial.dcgan.model import DCGAN, DCGANConfig, make_discriminator, make_generator
 from chainrule.models.protocol import parameter_count
@@ -33,6 +33,49 @@ def test_the_published_sizes_have_the_published_counts() -> None:
 
     assert trained(model.generator) == 3_576_704
     assert trained(model.discriminator) == 2_765_568
+
+
+@pytest.mark.parametrize(
+    ("inject", "judging", "added"),
+    [
+        pytest.param("norm", "projection", (11 * 32 + 33 * 2 * 4, 11 * 4), marks=pytest.mark.slow),
+        ("concatenate", "concatenate", (11 * 32 + 32 * 4 * 16, 11 * 32 + 32 * 16)),
+    ],
+)
+def test_a_class_reaches_both_players_and_adds_what_it_is_told_by(
+    inject: str, judging: str, added: tuple[int, int]
+) -> None:
+    data = cr.data.load("digits")
+    plain = cr.models.build("dcgan", data, **SMALL)
+    model = cr.models.build("dcgan", data, conditional=True, inject=inject, judging=judging, **SMALL)
+    sizes = [
+        [tree.size(eqx.filter(player, eqx.is_inexact_array)) for player in (one.generator, one.discriminator)]
+        for one in (plain, model)
+    ]
+    assert tuple(np.subtract(sizes[1], sizes[0])) == added
+    z = model.noise(KEY, 3)
+    assert not np.allclose(model.generate(z, "0"), model.generate(z, "7"))
+    x = jnp.asarray(data.train.x[:3])
+    assert not np.allclose(model.judge(x, "0"), model.judge(x, "7"))
+    assert model.sample(KEY, 4).shape == (4, 8, 8, 1)
+    assert sum(model.config.class_shares) == pytest.approx(1, abs=1e-4)
+    with pytest.raises(ArgumentError, match="given a class or value"):
+        model.generate(z)
+
+
+def test_without_conditions_nothing_is_added_and_nothing_can_be_asked_for() -> None:
+    schema = Schema("image", (8, 8, 1), "class", levels=17, classes=("a", "b"))
+    one, other = (
+        cr.models.build("dcgan", s, **SMALL) for s in (schema, Schema("image", (8, 8, 1), levels=17))
+    )
+    for mine, same in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(same))
+    with pytest.raises(ArgumentError, match="trained without classes"):
+        one.sample(KEY, 2, condition="a")
+    with pytest.raises(CapabilityError, match="no classes or values"):
+        cr.models.build("dcgan", Schema("image", (8, 8, 1), levels=17), conditional=True, **SMALL)
+    with pytest.raises(ArgumentError, match="judging=concatenate: without conditions nothing reads it"):
+        cr.models.build("dcgan", schema, judging="concatenate", **SMALL)
 
 
 def test_parameters_are_counted_without_running_averages() -> None:
