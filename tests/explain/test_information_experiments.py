@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Lines
 from chainrule.explain import experiments
 
 TWO = "0.9,0.1; 1/2,1/2"
@@ -55,7 +56,21 @@ def test_the_bottleneck_of_a_bit_has_its_points() -> None:
     found = experiments.run("bottleneck", source="flips", betas=(1.2, 2, 5))
     assert found.numbers["rate"] == pytest.approx([0, 0.696433, 0.997837], abs=1e-5)
     assert found.numbers["critical_betas"] == pytest.approx([1.5625])
-    text = experiments.run("bottleneck", source="text", data="tune", count=3, restarts=1, deterministic=False)
+    learned = found.numbers["learned"]
+    assert learned["beta"] == [2, 5]
+    assert np.all(np.array(learned["rate"]) <= np.array(learned["rate_bound"]) + 1e-3)
+    # No code lies above the curve; these come near it.
+    assert min(learned["lacking"]) > -0.01
+    assert max(learned["lacking"]) < 0.1
+    assert learned["relevance"][1] > 0.45
+    drawn = {picture.name: picture for picture in found.pictures}["bottleneck-learned"]
+    assert isinstance(drawn, Lines)
+    assert drawn.dots is not None
+    np.testing.assert_array_equal(drawn.dots[1], learned["relevance"])
+    text = experiments.run(
+        "bottleneck", source="text", data="tune", count=3, restarts=1, deterministic=False, learned=0
+    )
+    assert "learned" not in text.numbers
     assert text.numbers["relevance"][-1] <= text.numbers["mutual_information"] + 1e-9
 
 

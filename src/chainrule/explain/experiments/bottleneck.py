@@ -1,4 +1,4 @@
-"""The information bottleneck: what of y is kept in how few bits about x, and how clusters split as beta grows."""
+"""The information bottleneck: what of y is kept in how few bits about x, how clusters split, what networks learn."""
 
 import math
 from typing import Any, Literal, NamedTuple, final
@@ -8,9 +8,10 @@ from pydantic import Field
 
 from chainrule.core.pictures import Heatmap, Lines, Picture, Scatter, Table
 from chainrule.core.quoting import plain
+from chainrule.explain.methods.noisy_codes import NoisyCodes, noisy_codes
 from chainrule.explain.methods.symbol_sequences import symbols_of
 from chainrule.explain.methods.written_tables import written_matrix
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Positive, Settings, Share
+from chainrule.explain.protocol import Count, Experiment, Listener, Outcome, Positive, Settings, Share
 from chainrule.information.bottleneck_variants import predictive_table
 from chainrule.information.bottlenecks import Bottleneck, BottleneckCurve, bottleneck_curve, first_split
 from chainrule.information.channels import binary_symmetric, noisy_typewriter
@@ -22,6 +23,8 @@ _NAMED = 40
 """Values of x that are named beside heat maps."""
 _MARKS = 6
 """Transitions that are marked; more could not be read."""
+_LARGEST = 2**16
+"""Entries of a table that networks are trained on, at most."""
 
 
 @final
@@ -51,13 +54,75 @@ class BottleneckSettings(Settings):
     )
     restarts: int = Field(4, ge=0, le=100, description="random starts at each beta")
     deterministic: bool = Field(True, description="compare with hard clusters")
-    seed: int = Field(0, ge=0, description="of the starts")
+    learned: int = Field(
+        4,
+        ge=0,
+        le=20,
+        description="networks with a noisy code, trained at as many of the values of beta and held against the curve, "
+        "for tables of up to 65,536 entries; 0: none",
+    )
+    steps: Count = Field(1500, description="of their training")
+    seed: int = Field(0, ge=0, description="of the starts, and of what is learned")
 
 
 class _Source(NamedTuple):
     joint: np.ndarray
     names: list[str]
     title: str
+
+
+class _Learned(NamedTuple):
+    """Networks with a noisy code, each beside the best code at its beta."""
+
+    points: list[Bottleneck]
+    codes: NoisyCodes
+
+    @property
+    def lacking(self) -> np.ndarray:
+        """Bits about y that each code lacks to the tangent of the curve at its beta, on which no code lies above."""
+        betas = np.array([point.beta for point in self.points])
+        best = np.array([point.objective for point in self.points])
+        return np.asarray((self.codes.rates - best) / betas - self.codes.relevances)
+
+    def numbers(self) -> dict[str, list[float]]:
+        return {
+            "beta": [point.beta for point in self.points],
+            "rate": self.codes.rates.tolist(),
+            "relevance": self.codes.relevances.tolist(),
+            "rate_bound": self.codes.bounds.tolist(),
+            "lacking": self.lacking.tolist(),
+        }
+
+    def finding(self) -> str:
+        most = int(self.lacking.argmax())
+        return (
+            f"Networks with a noisy code, trained at {len(self.points)} of these betas, say at most "
+            f"{max(float(self.lacking[most]), 0.0):.2g} bits less about y than what touches the curve there (at beta = "
+            f"{self.points[most].beta:.4g})."
+        )
+
+    def picture(self, curve: BottleneckCurve) -> Lines:
+        return Lines(
+            "bottleneck-learned",
+            "Learned codes and the curve",
+            "I(X; Z) in bits",
+            "I(Z; Y) in bits",
+            {"bottleneck": (curve.rates, curve.relevances)},
+            dots=(self.codes.rates, self.codes.relevances),
+            caption="Dots: networks whose code is two noisy numbers, trained as the deep variational bottleneck is, at "
+            "a price of 1 / beta. What they say is worked out from the table, not bounded.",
+        )
+
+
+def _learned(joint: np.ndarray, curve: BottleneckCurve, settings: BottleneckSettings) -> _Learned | None:
+    """Networks at some of the betas at which there are clusters; none for tables that are large."""
+    several = [point for point in curve.points if point.cardinality > 1]
+    if not several or not settings.learned or joint.size > _LARGEST:
+        return None
+    chosen = np.unique(np.linspace(0, len(several) - 1, settings.learned).round().astype(int))
+    points = [several[k] for k in chosen]
+    betas = np.array([point.beta for point in points])
+    return _Learned(points, noisy_codes(joint, betas, settings.steps, settings.seed))
 
 
 def run(settings: BottleneckSettings, listener: Listener) -> Outcome:
@@ -89,10 +154,15 @@ def run(settings: BottleneckSettings, listener: Listener) -> Outcome:
     }
     if hard is not None:
         numbers["hard"] = {"rate": hard.rates.tolist(), "relevance": hard.relevances.tolist()}
+    learned = _learned(joint, curve, settings)
+    if learned is not None:
+        numbers["learned"] = learned.numbers()
+        listener(f"trained {len(learned.points)} networks")
     return Outcome(
-        _findings(source, curve, numbers),
+        _findings(source, curve, numbers) + ([] if learned is None else [learned.finding()]),
         [
             _curve(curve, hard, whole),
+            *([] if learned is None else [learned.picture(curve)]),
             _bifurcations(joint, curve),
             _cardinality(curve),
             *_clusters(source, curve),
@@ -249,7 +319,7 @@ experiment = Experiment(
     "The information bottleneck of a noisy typewriter, a text or a table of your own: curve, clusters, transitions.",
     BottleneckSettings,
     run,
-    toy={"letters": 6, "width": 1, "count": 3, "restarts": 1},
+    toy={"letters": 6, "width": 1, "count": 3, "restarts": 1, "learned": 2, "steps": 5},
     reference="Tishby, Pereira and Bialek, The information bottleneck method, 1999",
 )
 
