@@ -49,7 +49,7 @@ def test_a_class_reaches_both_players_and_adds_what_it_is_told_by(
     plain = cr.models.build("dcgan", data, **SMALL)
     model = cr.models.build("dcgan", data, conditional=True, inject=inject, judging=judging, **SMALL)
     sizes = [
-        [tree.size(eqx.filter(player, eqx.is_inexact_array)) for player in (one.generator, one.discriminator)]
+        [tree.size(eqx.filter(part, eqx.is_inexact_array)) for part in (one.generator, one.discriminator)]
         for one in (plain, model)
     ]
     assert tuple(np.subtract(sizes[1], sizes[0])) == added
