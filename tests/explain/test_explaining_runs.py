@@ -1,5 +1,6 @@
 """Numbers of trained models as functions of raw rows, and the probes that explain them."""
 
+import re
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -153,6 +154,26 @@ def test_changes_flip_the_decision_and_leave_fixed_features_alone(classifier: Ru
     np.testing.assert_allclose(dear.numbers["size"], 3 * np.array(cheap.numbers["size"]))
     with pytest.raises(ArgumentError, match="weights=aeg: there is no such name \\(did you mean 'age'"):
         probes.examine("counterfactual", classifier, weights={"aeg": 2})
+
+
+@pytest.mark.slow
+def test_dates_change_to_dates(folder: Path) -> None:
+    draw = np.random.default_rng(1)
+    days = np.datetime64("2019-01-01") + draw.integers(0, 2000, 300)
+    rows = [
+        f"{day},{draw.normal():.3f},{'new' if day >= np.datetime64('2021-10-01') else 'old'}" for day in days
+    ]
+    path = folder / "dates.csv"
+    path.write_text("\n".join(["when,debt,age", *rows]))
+    table = data.load(str(path))
+    model = models.build("mlp", table, width=8, depth=1)
+    run = fit(model, table, run=folder / "dates", steps=300, batch=32, eval_every=300, save_every=300)
+    found = probes.examine("counterfactual", run, rows="0:3", fixed=("debt",))
+    assert found.table is not None
+    for row in found.table.rows:
+        said = re.fullmatch(r"when = (\S+) → (\S+)", str(row[3]))
+        assert said is not None, row
+        assert {said[1], said[2]} <= {str(one) for one in days}
 
 
 def test_rules_of_a_run_say_how_faithful_they_are(classifier: Run) -> None:

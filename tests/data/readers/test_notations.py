@@ -81,6 +81,28 @@ def test_a_date_becomes_its_year_and_angles() -> None:
     assert x[1, 0] == pytest.approx(2022 + (364 + 22 / 24) / 365)  # in UTC
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["2024-01-01", "2024-02-29", "2023-12-31", "1969-07-20"],
+        ["31.12.2024", "01.01.2023", "29.02.2000"],
+        ["12/31/2024", "01/01/2023"],
+        ["31 Dec 2024", "1 Jan 2023"],
+        ["2024-12-31 23:59:59", "2024-01-01 00:00", "2023-07-01 06:30"],
+    ],
+)
+def test_features_with_few_digits_tell_the_date_again(cells: list[str]) -> None:
+    found = recognise("a", cells, Hints("t.csv"))
+    x = found.expand(found.codes(cells))
+    assert found.restored(np.column_stack([x[:, 0].round(2), x[:, 1:].round(6)]).astype(np.float32)) == cells
+
+
+def test_features_of_no_date_become_the_nearest_one() -> None:
+    dates = recognise("a", ["2024-07-01"], Hints("t.csv"))
+    filled, absurd, unknown = [2024.5, 0, 0, 0, 0], [1e9, 1, 0, 0, 0], [np.nan] * 5
+    assert dates.restored(np.array([filled, absurd, unknown])) == ["2024-07-02", "9998-04-02", ""]
+
+
 def test_a_date_that_may_begin_with_day_or_month_is_refused_until_it_is_said(tmp_path: Path) -> None:
     rows = [f"0{1 + i % 9}/0{1 + i % 4}/2024,{i * i},{'ab'[i % 2]}" for i in range(20)]
     path = table(tmp_path / "d.csv", "on,n,c", *rows)

@@ -36,8 +36,17 @@ _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _MONTH_NAMES = re.compile(
     "jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sep(t|tember)?|oct(ober)?|(nov|dec)(ember)?"
 )
+_NOTATIONS = {
+    "year first": "{year:04}-{month:02}-{day:02}",
+    "day first": "{day:02}.{month:02}.{year:04}",
+    "month first": "{month:02}/{day:02}/{year:04}",
+    "named months": "{day} {name} {year:04}",
+}
+"""How a date is written so that it is read again."""
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DAY = 86_400
+_YEARS = (2, 9998)
+"""The first and the last year that is written: a day beside them is one of the calendar, too."""
 
 
 @final
@@ -95,6 +104,27 @@ class DateReading(ColumnReading):
         features = np.stack([1970 + year.astype(np.int64) + season, *angles], axis=1)
         features[~np.isfinite(codes)] = np.nan
         return features
+
+    def restored(self, x: Float[np.ndarray, "rows features"]) -> Sequence[str | float]:
+        """The day of the year that the season says; the weekday follows from it.
+
+        >>> dates = DateReading("named months", time=True)
+        >>> dates.restored(dates.expand(dates.codes(["March 1, 2024 18:30"])))
+        ['1 Mar 2024 18:30']
+        """
+        return [self._written(row) if np.isfinite(row).all() else "" for row in np.asarray(x, np.float64)]
+
+    def _written(self, features: Float[np.ndarray, " features"]) -> str:
+        season, hour = _turn(*features[1:3]), _turn(*features[5:7]) or 0.0 if self.time else 0.0
+        if season is None:  # filled in: only the year is known
+            season = float(features[0] % 1)
+        first = datetime.datetime(int(np.clip(np.rint(features[0] - season), *_YEARS)), 1, 1)
+        length = (first.replace(year=first.year + 1) - first).days
+        day = round(season * length - hour)
+        moment = first + datetime.timedelta(days=day, seconds=round(hour * _DAY))
+        name = _MONTHS[moment.month - 1].capitalize()
+        date = _NOTATIONS[self.order].format(year=moment.year, month=moment.month, day=moment.day, name=name)
+        return date + (f" {moment:%H:%M:%S}".removesuffix(":00") if self.time else "")
 
     def fault(self, cell: str, name: str) -> CellFault:
         """Not a date of this way of writing."""
@@ -160,6 +190,11 @@ def is_written(cell: str) -> bool:
     (True, False)
     """
     return any(math.isfinite(DateReading(order)._days(cell)) for order in _PATTERNS)
+
+
+def _turn(sine: float, cosine: float) -> float | None:
+    """The share of a turn that an angle is, from 0 to 1; nothing where both numbers are 0."""
+    return float(np.arctan2(sine, cosine) / (2 * np.pi) % 1) if sine or cosine else None
 
 
 def _days(parts: Mapping[str, str | None]) -> float:
