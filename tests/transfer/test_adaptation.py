@@ -48,6 +48,42 @@ def test_the_gain_is_a_paired_interval_in_words() -> None:
     assert "one seed" in report([0.5], [0.6]).verdict
 
 
+def test_with_one_seed_the_interval_is_that_of_the_examples() -> None:
+    draw = np.random.default_rng(0)
+    source = draw.random(400) < 0.8
+    method = source & (draw.random(400) < 0.9)
+    found = replace(report([method.mean()], [source.mean()]), right={"method": method, "source only": source})
+    lost = (source & ~method).mean()
+    half = stats.t.ppf(0.975, 399) * np.sqrt(lost * (1 - lost) / 399)
+    assert found.gain == pytest.approx((-lost, half))
+    assert found.verdict == f"negative transfer: {-100 * lost:.1f} points ± {100 * half:.1f}, one seed"
+
+
+@pytest.mark.slow
+def test_a_trained_model_stands_for_the_method(pair: Data) -> None:
+    settings = {"layers": (4,), "discriminator": (4,)}
+    model = cr.models.build("dann", pair, seed=5, **settings)
+    found = adaptation_report(
+        pair, seeds=1, few=0, seed=5, settings=settings, trained=model, steps=3, batch=16
+    )
+    assert pair.other is not None
+    right = np.asarray(model.predict(jnp.asarray(pair.other.test.x))).argmax(axis=1) == pair.other.test.y  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(found.right["method"], right)
+    assert found.accuracy["method"].tolist() == [right.mean()]
+    assert list(found.right) == ["source only", "method", "oracle"]
+    again = adaptation_report(pair, seeds=2, few=0, seed=4, settings=settings, steps=3, batch=16)
+    np.testing.assert_allclose(again.accuracy["oracle"][1], found.accuracy["oracle"][0])
+
+
+@pytest.mark.slow
+def test_a_model_of_one_domain_is_refused_with_those_that_adapt(pair: Data) -> None:
+    with pytest.raises(ArgumentError, match=r"model='mlp'.*adapts to no other\n.*models that do: dann"):
+        adaptation_report(pair, model="mlp")
+    model = cr.models.build("mlp", pair.schema, width=4)
+    with pytest.raises(ArgumentError, match=r"seeds=2.*is one seed"):
+        adaptation_report(pair, seeds=2, trained=model)
+
+
 def test_all_baselines_are_run(pair: Data) -> None:
     found = adaptation_report(
         pair, seeds=2, few=4, settings={"layers": (4,), "discriminator": (4,)}, steps=3, batch=16

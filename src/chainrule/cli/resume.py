@@ -30,7 +30,7 @@ def resume(name: WholeRunName, settings: Settings = None, json: Json = False, qu
     train_and_report(
         lambda listener: go_on(run, listener=listener, callbacks=asked, **overrides),
         run.path,
-        handling_models(run.schema, run.skeleton()),
+        handling_models(run.schema, run.skeleton(), json=json, quiet=quiet),
         json=json,
         quiet=quiet,
     )

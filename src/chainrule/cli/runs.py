@@ -1,6 +1,5 @@
 """`chainrule runs`: list, show, compare and remove run folders."""
 
-import json as json_format
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -312,13 +311,10 @@ def _row(path: Path) -> dict[str, Any]:
 
 def _verdict(path: Path) -> dict[str, str]:
     """What came of comparing a run with its baselines, where that was done."""
-    from chainrule.train.files import read_own
+    from chainrule.train.verdicts import transfer_verdict
 
-    try:
-        found = json_format.loads(read_own(path / "probes" / "baselines" / "numbers.json"))["baselines"]
-        return {"transfer": str(found["verdict"])}
-    except (OSError, ValueError, KeyError, TypeError):  # never compared, or by an earlier version
-        return {}
+    found = transfer_verdict(path)
+    return {} if found is None else {"transfer": found.words}
 
 
 _ORDERS: dict[str, Callable[[dict[str, Any]], Any]] = {

@@ -21,6 +21,7 @@ WORDS = {
     "label_map": "with target=: its classes by the names of the first domain, THEIRS:OURS with commas between, or "
     "names where they differ by case only",
     "target_labels": "with target=: how many of its training examples keep their targets; 0 unless given",
+    "baselines": "with target=: false leaves out the trainings that tell afterwards whether adaptation helped",
 }
 
 
@@ -33,6 +34,8 @@ class TargetDomain:
     """Arguments of `data.load`."""
     labels: int = 0
     label_map: LabelMap | None = None
+    baselines: bool = True
+    """Whether the run is compared with what there would be without adaptation."""
 
     def beside(self, data: Data) -> Data:
         """The data with those of the other domain beside them."""
@@ -82,7 +85,9 @@ def target_of(
     if "target_labels" in given:
         labels = whole("train", "target_labels", settings.guess(given["target_labels"]), 0)
     names = _label_map(given["label_map"]) if "label_map" in given else stored.get("label_map")
-    return TargetDomain(source, labels, names)
+    return TargetDomain(
+        source, labels, names, settings.yes_or_no("baselines", {"baselines": "true", **given})
+    )
 
 
 def _found(name: str, entry: Entry) -> DataSource:

@@ -130,6 +130,7 @@ def _train(
 ) -> None:
     import shutil
 
+    from chainrule.cli.baselines import planned
     from chainrule.cli.fine_tuning import head_alone
     from chainrule.cli.training import handling_models, train_and_report
     from chainrule.train import fit
@@ -139,6 +140,7 @@ def _train(
     new = path is None or not path.exists()
     path = path or new_folder(request.runs_folder, request.stem(data))
     _tell_vectors(origin, json=json, quiet=quiet)
+    baselines = planned(request, data, json=json, quiet=quiet)
     try:
         if not (path / "config.yaml").exists():
             model = head_alone(request, model, data)
@@ -155,7 +157,7 @@ def _train(
                 **request.train,
             ),
             path,
-            handling_models(data.schema, model),
+            handling_models(data.schema, model, json=json, quiet=quiet, baselines=baselines),
             json=json,
             quiet=quiet,
             data_told=True,

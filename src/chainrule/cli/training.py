@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from chainrule.train.events import Event, Listener
 
 
+def _nothing(run: Any) -> None:
+    del run
+
+
 @final
 @dataclass(frozen=True)
 class Handling:
@@ -28,15 +32,26 @@ class Handling:
     """Writes the report of a run."""
     next: "Callable[[Any], list[str]]"
     """Commands that put what was trained to work."""
+    compare: "Callable[[Any], None]" = _nothing
+    """Before the report is written: compares a run with others that it has to beat."""
 
 
-def handling_models(schema: "Schema", model: "Model") -> Handling:
-    """How runs of a model are handled."""
+def handling_models(
+    schema: "Schema", model: "Model", *, json: bool, quiet: bool, baselines: bool = False
+) -> Handling:
+    """How runs of a model are handled; with `baselines`, one that adapts is compared with what it has to beat."""
     from chainrule import report
+    from chainrule.cli.baselines import compare
     from chainrule.report.progress import Unit
     from chainrule.train import Run
 
-    return Handling(Unit.of(schema, model), Run.open, report.write, lambda run: what_next(run, model))
+    return Handling(
+        Unit.of(schema, model),
+        Run.open,
+        report.write,
+        lambda run: what_next(run, model),
+        lambda run: compare(run, anew=baselines, json=json, quiet=quiet),
+    )
 
 
 def train_and_report(
@@ -65,6 +80,7 @@ def train_and_report(
 
     def write(run: Any) -> None:
         printer.close()
+        handling.compare(run)
         _write_report(run, handling, json=json, quiet=quiet)
 
     unheard: list[OSError] = []
@@ -117,6 +133,7 @@ def _write_report(run: Any, handling: Handling, *, json: bool, quiet: bool) -> N
 
 def what_next(run: "Run", model: "Model") -> list[str]:
     """Commands that put a trained model to work."""
+    from chainrule.cli.baselines import open_question
     from chainrule.cli.folders import handle
     from chainrule.data import targets
     from chainrule.models.protocol import (
@@ -134,6 +151,8 @@ def what_next(run: "Run", model: "Model") -> list[str]:
         words.insert(0, f"chainrule predict {handle(run.path)} FILE")
     elif isinstance(model, CanEncode) and targets.of(run.schema).has_identity:
         words.insert(0, f"chainrule predict {handle(run.path)} FILE gallery=FOLDER")
+    if open_question(run):
+        words.insert(0, f"chainrule probe {handle(run.path)} baselines")
     return words
 
 

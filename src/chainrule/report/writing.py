@@ -4,6 +4,7 @@ Everything it says comes from the plain files of the run; where a part cannot be
 moved), the page says why in that place. A run that was interrupted or diverged has a report like any other.
 """
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -44,10 +45,12 @@ from chainrule.train.generation.measures import Beside, beside_real
 from chainrule.train.naming import handle, recipe_word
 from chainrule.train.remarks import remarks
 from chainrule.train.scores import by_item
+from chainrule.train.verdicts import adapts, has_answers, transfer_verdict
 
 _MOST_SKIPPED = 200
 _MOST_ROWS = 100
 """Classes, labels or outputs whose scores are shown one by one."""
+_NO_ANSWERS = "the other domain has no targets to judge by"
 _NAMES = {
     "train_loss": "loss on training examples",
     "overfitting_gap": "overfitting gap",
@@ -107,6 +110,7 @@ def _page(run: Run, found: Sequence[PictureGroup]) -> str:
     main = [
         "<main>",
         _scores(run),
+        *([_adaptation(run)] if adapts(run.config) else []),
         *pictures,
         _settings(run, record),
         _again(run, model, record),
@@ -175,6 +179,38 @@ def _scores(run: Run) -> str:
         *([_beside(beside)] if beside else []),
         *([_each(each)] if each else []),
     )
+
+
+def _adaptation(run: Run) -> str:
+    """Whether the other domain was adapted to with profit, or that nobody knows."""
+    title, several = "Did adaptation help?", f"chainrule probe {handle(run.path)} baselines"
+    found = transfer_verdict(run.path)
+    if found is None:
+        return page.section(title, *_not_compared(run, several))
+    rows: list[list[str | float | int]] = [[name, f"{share:.1%}"] for name, share in found.accuracy.items()]
+    length = f" after {found.steps:,} steps" if found.steps else ""
+    verdict = f"{found.words[:1].upper()}{found.words[1:]}{length}."
+    body = [page.grid(["training", "right in the other domain"], rows)] if rows else []
+    if found.seeds == 1:
+        chance = (
+            "The interval is that of the test examples. How much other seeds differ takes more trainings."
+        )
+        body += [f"<p>{chance}</p>", page.commands({"Compare several seeds": several})]
+    shown = page.notice(verdict) if found.words.startswith("negative") else f"<p>{page.say(verdict)}</p>"
+    return page.section(title, shown, *body)
+
+
+def _not_compared(run: Run, several: str) -> list[str]:
+    """Why it is not known whether adaptation helped, and what would tell."""
+    why, built = (
+        "this run was not compared with others",
+        not (run.config["data"] and run.config["target"]["data"]),
+    )
+    with contextlib.suppress(ChainruleError):  # where the data are gone, the command says so
+        if not has_answers(run.data):
+            return [page.notice(f"Nothing is known of whether adaptation helped: {_NO_ANSWERS}.")]
+    known = page.notice(f"Nothing is known yet of whether adaptation helped: {why}.")
+    return [known, *([] if built else [page.commands({"Compare it": several})])]
 
 
 def _beside(beside: Mapping[str, Beside]) -> str:

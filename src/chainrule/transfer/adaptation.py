@@ -3,7 +3,8 @@
 Four trainings of one network: on the source alone, on the few labelled target examples alone, by the method (source
 with targets, target without), and on the target with all its targets, which is all there is to gain. All are judged
 on test examples of the target, whose targets nothing else has seen. Seeds of a training are one program, and the gain
-is compared seed by seed. Where the method is below the source alone beyond its interval, that is negative transfer.
+is compared seed by seed; with one seed, example by example, which tells chance in the examples and not in the training.
+Where the method is below the source alone beyond its interval, that is negative transfer.
 
 Reference: Ben-David et al., A theory of learning from different domains, 2010; Wang et al., Characterizing and avoiding
 negative transfer, 2019, arXiv:1811.09751.
@@ -11,17 +12,18 @@ negative transfer, 2019, arXiv:1811.09751.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy import stats
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError, DataError, DivergedError
+from chainrule.core.progress import update
 from chainrule.core.types import Array
 from chainrule.data.dataset import Data
 from chainrule.data.domains import alike, few_of, pooled, training_split
@@ -32,6 +34,8 @@ from chainrule.train.loop import merge
 from chainrule.train.seeds import SeedStepper
 
 _LEVEL = 0.95
+_CALL = 100
+"""Steps of a compiled call, so that Ctrl-C is heard and progress is seen."""
 
 
 @final
@@ -45,9 +49,15 @@ class AdaptationReport:
     """The same on test examples of the source."""
     few: int
     """Labelled target examples of the second."""
+    right: dict[str, Bool[np.ndarray, " examples"]] = field(default_factory=dict)
+    """With one seed, which test examples of the target each training is right on; empty with several."""
 
-    def interval(self, values: Float[np.ndarray, " seeds"]) -> tuple[float, float]:
-        """Mean over seeds and the half-width of its 95 % interval by Student's t."""
+    def judged(self, training: str) -> Float[np.ndarray, " draws"]:
+        """What the accuracy of a training is the mean of: seeds, or the test examples of one seed."""
+        return self.right[training].astype(float) if self.right else self.accuracy[training]
+
+    def interval(self, values: Float[np.ndarray, " draws"]) -> tuple[float, float]:
+        """Mean and the half-width of its 95 % interval by Student's t."""
         count = len(values)
         if count < 2:
             return float(values.mean()), math.inf
@@ -56,8 +66,8 @@ class AdaptationReport:
 
     @property
     def gain(self) -> tuple[float, float]:
-        """How much better the method is than the source alone, seed by seed, and the half-width of the interval."""
-        return self.interval(self.accuracy["method"] - self.accuracy["source only"])
+        """How much better the method is than the source alone, each beside each, and the half-width of the interval."""
+        return self.interval(self.judged("method") - self.judged("source only"))
 
     @property
     def is_negative(self) -> bool:
@@ -71,10 +81,11 @@ class AdaptationReport:
         gain, half = (100 * value for value in self.gain)
         if not math.isfinite(half):
             return f"gain: {gain:+.1f} points with one seed, which says nothing of chance"
+        seeds = ", one seed" if self.right else ""
         if self.is_negative:
-            return f"negative transfer: {gain:.1f} points ± {half:.1f}"
+            return f"negative transfer: {gain:.1f} points ± {half:.1f}{seeds}"
         kind = "gain" if gain > half else "no gain beyond chance"
-        return f"{kind}: {gain:+.1f} points ± {half:.1f}"
+        return f"{kind}: {gain:+.1f} points ± {half:.1f}{seeds}"
 
 
 def adaptation_report(
@@ -85,13 +96,55 @@ def adaptation_report(
     model: str = "dann",
     settings: Mapping[str, Any] | None = None,
     baseline: Mapping[str, Any] | None = None,
+    trained: Model | None = None,
+    seed: int = 0,
     **training: Any,
 ) -> AdaptationReport:
     """Train and judge the method and what it has to beat, on data with another domain beside them (`with_target`).
 
     `settings` are those of the model, `baseline` what changes in them where nothing is adapted to, `training` those of
-    training. `few` target examples keep their targets in the second training; 0 leaves it out.
+    training. `few` target examples keep their targets in the second training; 0 leaves it out. `seed` is the first of
+    the seeds. With one seed, `trained` is a model that the method gave already and that is not trained anew.
     """
+    other = _comparable(data, model, seeds, few)
+    if trained is not None and seeds != 1:
+        raise ArgumentError(
+            f"adaptation_report(trained=..., seeds={seeds}): a model that is trained is one seed",
+            remedy="use seeds=1, or leave trained out",
+        )
+    own = dict(settings or {})
+    plain = {**own, **(models.entry(model).unadapted if baseline is None else baseline)}
+    alone = replace(data, other=None, labels=0)
+    target = replace(other, schema=data.schema)
+    assert isinstance(target.train, Rows), "another domain is made of rows"
+    runs: dict[str, tuple[Data, dict[str, Any]]] = {"source only": (alone, plain)}
+    if few:
+        chosen = few_of(target.train, few)
+        labelled = {name: array[chosen] for name, array in target.train.arrays.items()}
+        runs["few target labels"] = (replace(target, train=replace(target.train, arrays=labelled)), plain)
+    runs |= {"method": (data, own), "oracle": (target, plain)}
+    there: dict[str, list[np.ndarray]] = {}
+    here: dict[str, np.ndarray] = {}
+    for name, (seen, config) in runs.items():
+        if name == "method" and trained is not None:
+            judged = [trained]
+        else:
+            judged = train_seeds(model, seen, seeds, config, training, seed=seed, name=name)
+        there[name] = [_right(one, other.held_out()[0]) for one in judged]
+        here[name] = np.array([accuracy_of(one, data.held_out()[0]) for one in judged])
+    accuracy = {name: np.array([one.mean() for one in right]) for name, right in there.items()}
+    alone_right = {name: right[0] for name, right in there.items()} if seeds == 1 else {}
+    return AdaptationReport(accuracy, here, few, alone_right)
+
+
+def _comparable(data: Data, model: str, seeds: int, few: int) -> Data:
+    """The other domain, where a comparison can be made with it; raises what stands in the way."""
+    if not models.entry(model).target_data:
+        adapting = [name for name in models.names() if models.entry(name).target_data]
+        raise ArgumentError(
+            f"adaptation_report(model={model!r}): {model} learns from one domain and adapts to no other",
+            remedy=f"models that do: {', '.join(adapting)}",
+        )
     if data.other is None:
         raise ArgumentError(
             f"adaptation_report: {data.name} has no other domain",
@@ -110,52 +163,54 @@ def adaptation_report(
             f"adaptation_report(few={few}): {data.other.name} has {len(data.other.train)} training examples",
             remedy=f"use {len(data.other.train)} or fewer",
         )
-    own = dict(settings or {})
-    plain = {**own, **({"align": "none"} if baseline is None else baseline)}
-    alone = replace(data, other=None, labels=0)
-    target = replace(data.other, schema=data.schema)
-    assert isinstance(target.train, Rows), "another domain is made of rows"
-    runs: dict[str, tuple[Data, dict[str, Any]]] = {"source only": (alone, plain)}
-    if few:
-        chosen = few_of(target.train, few)
-        labelled = {name: array[chosen] for name, array in target.train.arrays.items()}
-        runs["few target labels"] = (replace(target, train=replace(target.train, arrays=labelled)), plain)
-    runs |= {"method": (data, own), "oracle": (target, plain)}
-    found: dict[str, dict[str, list[float]]] = {"target": {}, "source": {}}
-    for name, (seen, config) in runs.items():
-        trained = train_seeds(model, seen, seeds, config, training)
-        for where, split in (("target", data.other.held_out()[0]), ("source", data.held_out()[0])):
-            found[where][name] = [accuracy_of(one, split) for one in trained]
-    target_side, source_side = ({n: np.array(v) for n, v in found[w].items()} for w in ("target", "source"))
-    return AdaptationReport(target_side, source_side, few)
+    return data.other
 
 
 def train_seeds(
-    model: str, data: Data, seeds: int, settings: Mapping[str, Any], training: Mapping[str, Any]
+    model: str,
+    data: Data,
+    seeds: int,
+    settings: Mapping[str, Any],
+    training: Mapping[str, Any],
+    *,
+    seed: int = 0,
+    name: str = "training",
 ) -> list[Model]:
-    """Models of several seeds as they are after the last step, trained in one program."""
+    """Models of several seeds, from `seed` on, as they are after the last step, trained in one program.
+
+    `name` is what is said of it while it goes on.
+    """
+    numbers = range(seed, seed + seeds)
     defaults = merge(models.entry(model).training_for(data.schema), training)
     config = TrainConfig.parse(**merge({"steps": 1000}, defaults))
     split = training_split(data)
     config = config.model_copy(update={"batch": min(config.batch, len(split))})
     steps = config.total_steps(len(split) / config.batch)
-    starts = [models.build(model, data, seed=number, **settings) for number in range(seeds)]
-    stepper = SeedStepper(starts, list(range(seeds)), config, split, steps=steps, most=steps)
+    starts = [models.build(model, data, seed=number, **settings) for number in numbers]
+    stepper = SeedStepper(starts, numbers, config, split, steps=steps, most=min(_CALL, steps))
     states = stepper.start()
-    states, _, done = stepper.run(states, 0, np.full(seeds, steps))
-    if (done < steps).any():
-        raise DivergedError(
-            f"the loss of seed {int(np.argmax(done < steps))} was not finite",
-            remedy="try a lower optimizer.lr",
-        )
+    for first in range(0, steps, _CALL):
+        update(name, first, steps)
+        count = min(_CALL, steps - first)
+        states, _, done = stepper.run(states, first, np.full(seeds, count))
+        if (done < count).any():
+            raise DivergedError(
+                f"the loss of seed {numbers[int(np.argmax(done < count))]} was not finite",
+                remedy="try a lower optimizer.lr",
+            )
     return [eqx.nn.inference_mode(stepper.model(states, number)) for number in range(seeds)]
 
 
 def accuracy_of(model: Model, split: Split) -> float:
     """The share of examples whose class a model predicts."""
+    return float(_right(model, split).mean())
+
+
+def _right(model: Model, split: Split) -> Bool[np.ndarray, " examples"]:
+    """On which examples a model is right."""
     assert isinstance(model, CanPredict), "classifiers are compared"
     said = np.asarray(_predicted(model, jnp.asarray(split.x))).argmax(axis=1)
-    return float((said == np.asarray(split.y)).mean())
+    return np.asarray(said == np.asarray(split.y))
 
 
 @eqx.filter_jit

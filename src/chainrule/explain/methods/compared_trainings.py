@@ -11,7 +11,10 @@ from chainrule.transfer.adaptation import AdaptationReport
 
 def compared(found: AdaptationReport, source: str, target: str, seeds: int) -> Outcome:
     """The verdict first, then the accuracies it rests on."""
-    intervals = {name: found.interval(values) for name, values in found.accuracy.items()}
+    intervals = {name: found.interval(found.judged(name)) for name in found.accuracy}
+    single = "one seed says nothing of how others end: compare several with `chainrule probe RUN baselines`"
+    means_over = "Test examples of one seed" if seeds == 1 else f"Means over {seeds} seeds"
+    of_mean = "over test examples" if seeds == 1 else "of the mean over seeds"
     rows: list[list[Any]] = [
         [name, f"{mean:.1%} ± {half:.1%}", f"{found.source_accuracy[name].mean():.1%}"]
         for name, (mean, half) in intervals.items()
@@ -23,6 +26,7 @@ def compared(found: AdaptationReport, source: str, target: str, seeds: int) -> O
             f"{found.verdict[0].upper()}{found.verdict[1:]}.",
             f"On {target}: {means['source only']:.1%} with the source alone, {means['method']:.1%} with the method, "
             f"{means['oracle']:.1%} with all targets.",
+            *([f"The interval is that of the test examples; {single}."] if seeds == 1 else []),
         ],
         [
             Bars(
@@ -33,8 +37,7 @@ def compared(found: AdaptationReport, source: str, target: str, seeds: int) -> O
                 list(found.accuracy),
                 {"target": np.array(list(means.values()))},
                 errors={"target": np.array([width / 2 for _, width in intervals.values()])},
-                caption=f"Means over {seeds} seeds; lines: their 95 % intervals. The oracle learns from all targets of "
-                "the target.",
+                caption=f"{means_over}; lines: their 95 % intervals. The oracle learns from all targets of the target.",
             )
         ],
         Table(
@@ -42,13 +45,14 @@ def compared(found: AdaptationReport, source: str, target: str, seeds: int) -> O
             "Accuracy on test examples",
             ["training", "target", "source"],
             rows,
-            "± is the 95 % interval of the mean over seeds.",
+            f"± is the 95 % interval {of_mean}.",
         ),
         {
             "verdict": found.verdict,
             "gain": gain,
             "half_width": half,
             "negative": found.is_negative,
+            "seeds": seeds,
             "accuracy": {name: values.tolist() for name, values in found.accuracy.items()},
         },
     )

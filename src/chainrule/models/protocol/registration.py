@@ -52,6 +52,8 @@ class Entry:
     citation: str
     target_data: str = ""
     """The other domain it is brought to when neither that nor data are named; empty for a model of one domain."""
+    unadapted: Mapping[str, Any] = field(default_factory=dict)
+    """Settings under which a model of two domains learns from the first alone, to be compared with."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that suit this model, where they differ from the general defaults."""
     training_on: Callable[[Schema], Mapping[str, Any]] | None = None
@@ -119,6 +121,10 @@ class Entry:
     """
     surrogate_gradient: str = ""
     """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""
+
+    def adapts(self, settings: Mapping[str, Any]) -> bool:
+        """Whether a model of these settings is brought to another domain that it learns beside."""
+        return any(settings.get(name) != value for name, value in self.unadapted.items())
 
     def training_for(self, schema: Schema) -> dict[str, Any]:
         """Training settings that suit this model on data of this schema, where none are given."""

@@ -34,6 +34,7 @@ entry = Entry(
     targets=("class",),
     data="moons",
     target_data="rotated-moons",
+    unadapted={"align": "none"},
     toy={"layers": (8,), "discriminator": (8,)},
     toy_data="moons",
     citation="Ganin et al., Domain-adversarial training of neural networks, JMLR 17, 2016, arXiv:1505.07818",
