@@ -116,6 +116,22 @@ def test_every_switch_trains(data: Data, settings: dict[str, Any], tmp_path: Pat
     assert signals.shape == (2, 2, 2048, 1)
 
 
+@pytest.mark.parametrize("order", ["given", "free"])
+def test_four_sources_have_four_masks(order: str) -> None:
+    data = cr.data.load("mixes", n=10, length=512, sources=["noise", "tones", "chirps", "drums"])
+    model = eqx.nn.inference_mode(built(data, order=order))
+    assert len(model.source_names) == 4
+    assert order == "free" or model.source_names == ("noise", "tones", "chirps", "drums")
+    x, y = (jnp.asarray(one) for one in data.test.batch(np.arange(1))[:2])
+    masks, found, loss = eqx.filter_jit(
+        lambda x, y: (model.masks(x), model.separate(x), model.loss(Batch(x, y), KEY)[0])
+    )(x, y)
+    assert masks.shape[:2] == (1, 4)
+    assert found.shape == y.shape
+    np.testing.assert_allclose(found.sum(axis=1), x, atol=1e-5)
+    assert np.isfinite(float(loss))
+
+
 def test_one_source_and_the_rest_are_the_mixture(data: Data) -> None:
     model = built(data, source="drums")
     assert model.source_names == ("drums", "rest")
