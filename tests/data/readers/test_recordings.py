@@ -118,6 +118,15 @@ def test_amplitudes_beyond_the_limits_are_refused(tmp_path: Path) -> None:
         assert error.value.problem.kind == kind
 
 
+def test_what_is_too_loud_is_said_with_the_way_to_write_it_softer(tmp_path: Path) -> None:
+    for number in range(4):
+        put(tmp_path / f"{number}.wav", sound())
+    put(tmp_path / "loud.wav", np.array([0.0, -3.5, 1.0], np.float32))
+    text = "\n".join(cr.data.check(tmp_path, length=500).lines())
+    assert "amplitudes up to 3.5" in text
+    assert "ffmpeg -i IN.wav -af volume=1/4 OUT.wav" in text
+
+
 def test_a_folder_of_sound_is_cut_into_pieces_with_whole_recordings_in_one_split(tmp_path: Path) -> None:
     for number in range(8):
         put(tmp_path / "bells" / f"{number}.wav", np.full(2500, 100 * (number + 1), np.int16))
@@ -233,3 +242,22 @@ def test_resampling_keeps_a_tone(tmp_path: Path) -> None:
     moved = read(tmp_path / "a.wav", "a", *LIMITS).at(8000)
     expected = 20000 / 32768 * np.sin(2 * np.pi * 440 * np.arange(8000) / 8000)
     np.testing.assert_allclose(moved.x[200:-200, 0], expected[200:-200], atol=2e-3)
+
+
+def test_samples_that_resampling_cuts_off_are_counted_and_said(tmp_path: Path) -> None:
+    square = np.sign(np.sin(2 * np.pi * 100.3 * np.arange(8000) / 16000)).astype(np.float32)
+    put(tmp_path / "a.wav", square, 16000)
+    moved = read(tmp_path / "a.wav", "a", *LIMITS).at(8000)
+    assert moved.beyond == int((np.abs(moved.x) > 1).sum()) > 100
+    assert moved.within().beyond == 0
+    assert np.abs(moved.within().x).max() == 1
+    put(tmp_path / "b.wav", square / 2, 16000)
+    report = cr.data.check(tmp_path, rate=8000, length=500)
+    (found,) = (group for group in report.problems if group.kind == "resampled")
+    said = {one.where.split("/")[-1]: one.detail for one in found.items}
+    assert said["a.wav"] == (
+        f"from 16,000 to 8,000 a second; {moved.beyond:,} samples that came out beyond 1 are cut off there"
+    )
+    assert said["b.wav"] == "from 16,000 to 8,000 a second"
+    data = cr.data.load(tmp_path, rate=8000, length=500)
+    assert np.abs(np.asarray(data.train.x)).max() == 1

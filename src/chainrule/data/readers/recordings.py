@@ -10,7 +10,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -107,7 +107,7 @@ class _Gathered:
             except Refused as refused:
                 if refused.problem.kind in ("too large", "needs soundfile"):
                     raise
-                self.problems.append(Problem(refused.problem.kind, where, refused.problem.detail))
+                self.problems.append(replace(refused.problem, where=where, effect="skip"))
                 return None
         return found
 
@@ -117,15 +117,18 @@ class _Gathered:
             detail = f"{clipped:,} places where the sound stands at its limit"
             self.problems.append(Problem("clipped", where, detail, "note"))
         if rate is not None and rate != one.rate:
-            self.problems.append(
-                Problem("resampled", where, f"from {one.rate:,} to {rate:,} a second", "note")
-            )
             # Before anything is made: a file may declare any rate.
             self._held(one.x.nbytes * rate // one.rate)
             if max(rate, one.rate) // math.gcd(rate, one.rate) > _STEEPEST:
                 detail = f"{one.rate:,} samples a second have no ratio to {rate:,} that a filter could follow"
                 raise Refused("strange rate", where, detail)
-            one = one.at(rate)
+            moved = one.at(rate)
+            over = (
+                f"; {moved.beyond:,} samples that came out beyond 1 are cut off there" if moved.beyond else ""
+            )
+            detail = f"from {one.rate:,} to {rate:,} a second{over}"
+            self.problems.append(Problem("resampled", where, detail, "note"))
+            one = moved.within()
         if channels is not None and channels != one.x.shape[1]:
             made = f"{one.x.shape[1]} to {channels}"
             self.problems.append(Problem("channels changed", where, f"from {made}", "note"))

@@ -50,8 +50,17 @@ class SoundRecording:
         before = np.concatenate([np.zeros((1, runs.shape[1]), bool), runs[:-1]]) if len(runs) else runs
         return int((runs & ~before).sum())
 
+    @property
+    def beyond(self) -> int:
+        """Samples outside of [-1, 1], which no file that is read has."""
+        return int((np.abs(self.x) > 1).sum())
+
+    def within(self) -> "SoundRecording":
+        """The same sound, cut off at -1 and 1."""
+        return SoundRecording(self.x.clip(-1, 1), self.rate)
+
     def at(self, rate: int) -> "SoundRecording":
-        """The same sound with so many samples a second, by a polyphase filter.
+        """The same sound with so many samples a second, by a polyphase filter; loud places may come out beyond 1.
 
         >>> SoundRecording(np.zeros((441, 1), np.float32), 44100).at(8000).x.shape
         (80, 1)
@@ -62,7 +71,7 @@ class SoundRecording:
 
         common = math.gcd(rate, self.rate)
         moved = resample_poly(self.x, rate // common, self.rate // common, axis=0)
-        return SoundRecording(np.clip(moved, -1, 1).astype(np.float32), rate)
+        return SoundRecording(moved.astype(np.float32), rate)
 
     def in_channels(self, channels: int) -> "SoundRecording":
         """The same sound in one channel, the mean of all, or with one repeated."""
@@ -84,7 +93,8 @@ def read(path: Path, where: str, max_bytes: int, max_ratio: int) -> SoundRecordi
         raise Refused("not finite", where, "some samples are NaN or infinite", "write the file again")
     if np.abs(found.x).max() > 1:
         detail = f"amplitudes up to {np.abs(found.x).max():.3g}; sound lies between -1 and 1"
-        raise Refused("too loud", where, detail, "divide it by its largest amplitude and write it again")
+        softer = f"write it again, softer: ffmpeg -i IN.wav -af volume=1/{math.ceil(np.abs(found.x).max())} OUT.wav"
+        raise Refused("too loud", where, detail, softer)
     return found
 
 
