@@ -31,6 +31,7 @@ _SWEEPING = 0.3
 
 Random: TypeAlias = np.random.Generator
 Signal: TypeAlias = Float[np.ndarray, " samples"]
+_Maker: TypeAlias = Callable[[Random, int, int], Signal]
 
 
 @final
@@ -83,9 +84,9 @@ def _scan(request: ReadRequest) -> Scan:
     return Scan(n, n, contents=contents)
 
 
-def _makers(names: list[str]) -> list[Callable[[Random, int, int], Signal]]:
+def _makers(names: list[str]) -> list[_Maker]:
     """What makes each source; chirps that are a source of their own are not among the tones."""
-    every = {
+    every: dict[str, _Maker] = {
         "tones": partial(tones, sweeping=0.0 if "chirps" in names else _SWEEPING),
         "chirps": partial(tones, sweeping=1.0),
         "drums": drums,
