@@ -30,7 +30,7 @@ from chainrule.nn.detection import (
     encode_boxes,
     iou,
     pairwise,
-    selective_search,
+    propose_regions,
     warp_regions,
 )
 
@@ -55,11 +55,7 @@ class RegionProposals(NamedTuple):
 def propose(images: Float[np.ndarray, "images height width channels"], kept: int) -> RegionProposals:
     """What selective search finds in each image, the largest merges first."""
     began = time.perf_counter()
-    boxes, there = np.zeros((len(images), kept, 4)), np.zeros((len(images), kept), bool)
-    boxes[..., 2:] = 1
-    for number, image in enumerate(images):
-        found = selective_search(image, scale=0.2, sigma=0.4)[:kept]
-        boxes[number, : len(found)], there[number, : len(found)] = found, True
+    boxes, there = propose_regions(images, kept)
     return RegionProposals(boxes, there, time.perf_counter() - began)
 
 

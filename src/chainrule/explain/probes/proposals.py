@@ -30,7 +30,7 @@ class ProposalSettings(Settings):
 
 
 def examine(run: Run, data: Data, settings: ProposalSettings) -> Outcome:
-    """The anchors of the middle cell, the first proposals of some images, and recall against their number."""
+    """The anchors of the middle cell, if any, the first proposals of some images, and recall against their number."""
     model: Any = run.model  # has proposals, see `_applies`
     part, said = data.held_out()
     count = min(settings.examples, len(part))
@@ -63,7 +63,7 @@ def examine(run: Run, data: Data, settings: ProposalSettings) -> Outcome:
                     for own, true in zip(found, y[: settings.shown], strict=False)
                 ],
             ),
-            _drawn_anchors(model, images[:1]),
+            *([_drawn_anchors(model, images[:1])] if len(model.anchors()) else []),
         ],
         None,
         {"recall": last, "proposals": many, "anchors": len(model.anchors())},

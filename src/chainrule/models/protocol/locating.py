@@ -41,7 +41,7 @@ class HasProposals(CanLocate):
 
     @abc.abstractmethod
     def anchors(self) -> Float[np.ndarray, "anchors 4"]:
-        """The boxes that regions are coded relative to, in pixels; those of a cell stand together."""
+        """The boxes, if any, that regions are coded relative to, in pixels; those of a cell stand together."""
 
     @abc.abstractmethod
     def anchors_of_a_cell(self) -> int:

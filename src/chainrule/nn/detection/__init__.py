@@ -22,7 +22,7 @@ from chainrule.nn.detection.boxes import (
 from chainrule.nn.detection.detections import detections
 from chainrule.nn.detection.errors import DetectionErrors, detection_errors
 from chainrule.nn.detection.regions import roi_align, roi_max_pool, warp_regions
-from chainrule.nn.detection.selective_search import selective_search
+from chainrule.nn.detection.selective_search import propose_regions, selective_search
 from chainrule.nn.detection.superpixels import graph_segments, slic
 from chainrule.nn.detection.suppression import Kept, nms, soft_nms
 
@@ -50,6 +50,7 @@ __all__ = [
     "iou",
     "nms",
     "pairwise",
+    "propose_regions",
     "rankings",
     "roi_align",
     "roi_max_pool",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy import ndimage
 
 from chainrule.nn.detection.superpixels import Picture, Segments, graph_segments, neighbours
@@ -90,6 +90,24 @@ def selective_search(
     return boxes[np.sort(first)]
 
 
+def propose_regions(
+    images: Float[np.ndarray, "images height width channels"], kept: int
+) -> tuple[Float[np.ndarray, "images kept 4"], Bool[np.ndarray, "images kept"]]:
+    """The first so many boxes of selective search in each image, and which of them are there and no fillers.
+
+    >>> image = np.zeros((1, 16, 16, 1)); image[0, 4:10, 2:8] = 1
+    >>> boxes, there = propose_regions(image, 8)
+    >>> boxes.shape, bool(there[0, 0]), bool(there[0, -1])
+    ((1, 8, 4), True, False)
+    """
+    boxes, there = np.zeros((len(images), kept, 4)), np.zeros((len(images), kept), bool)
+    boxes[..., 2:] = 1
+    for number, image in enumerate(images):
+        found = selective_search(image, scale=0.2, sigma=0.4)[:kept]
+        boxes[number, : len(found)], there[number, : len(found)] = found, True
+    return boxes, there
+
+
 def _pieces(image: Picture, segments: Segments) -> list[ImagePiece]:
     count = int(segments.max()) + 1
     flat = segments.ravel()
@@ -127,4 +145,4 @@ def _edges_by_direction(channel: np.ndarray) -> list[np.ndarray]:
     return [np.maximum(np.cos(angle) * right + np.sin(angle) * down, 0) * 2 for angle in angles]
 
 
-__all__ = ["ImagePiece", "selective_search"]
+__all__ = ["ImagePiece", "propose_regions", "selective_search"]

@@ -1,7 +1,9 @@
 """Faster R-CNN: a network proposes regions, a second one looks at each of them (Ren et al., 2015, arXiv:1506.01497).
 
 Both share one feature map and are trained together. Proposals are taken as they are by the second stage: no gradient
-goes through where they lie (approximate joint training, as published).
+goes through where they lie (approximate joint training, as published). Optionally both look at every level of the
+pyramid: small regions are proposed and looked at on fine maps, large ones on coarse maps (Lin et al., 2017,
+arXiv:1612.03144).
 """
 
 from collections.abc import Sequence
@@ -14,10 +16,12 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core import random
-from chainrule.core.types import Array, Float, Key, Scalar, Tree
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, HasProposals, HasState, Metrics, weighted_mean
+from chainrule.models.vision.faster_rcnn.searching import searched
 from chainrule.models.vision.pyramid import FINEST, Pyramid, grids
 from chainrule.models.vision.sampling import match, sample
 from chainrule.networks.image_towers import ConvBlock, Normalization
@@ -47,10 +51,10 @@ _AT_ONCE = 16
 class FasterRCNNConfig(Config):
     """Settings of Faster R-CNN."""
 
-    proposals: Literal["network", "windows"] = Field(
+    proposals: Literal["network", "search", "windows"] = Field(
         "network",
-        description="where regions come from: a region proposal network; or every anchor as it is, which makes it Fast "
-        "R-CNN on windows",
+        description="where regions come from: a region proposal network; selective search, which makes it Fast R-CNN; "
+        "or every anchor as it is, which makes it Fast R-CNN on windows",
     )
     pool: Literal["align", "max"] = Field(
         "align",
@@ -65,6 +69,11 @@ class FasterRCNNConfig(Config):
     levels: int = Field(
         2, ge=1, le=6, description="resolutions of the pyramid, whose finest map, of stride 4, is used"
     )
+    feature_pyramid: bool = Field(
+        False,
+        description="all maps are used, not the finest alone: each has anchors of one of the sides, and a region is "
+        "looked at on the map that suits its size",
+    )
     blocks: int = Field(2, ge=0, le=100, description="convolutions after each that halves the image")
     channels: int = Field(48, ge=1, description="channels of the map and of the proposal network")
     hidden: int = Field(128, ge=1, description="units of both dense layers of the second stage")
@@ -72,7 +81,8 @@ class FasterRCNNConfig(Config):
     sides: tuple[float, ...] = Field(
         (128 / 600, 256 / 600, 512 / 600),
         min_length=1,
-        description="sides of the square anchors, as shares of the shorter side of the image",
+        description="sides of the square anchors, as shares of the shorter side of the image; with feature_pyramid one "
+        "for each level, that of the finest map first",
     )
     rpn_samples: int = Field(
         256,
@@ -80,7 +90,10 @@ class FasterRCNNConfig(Config):
         description="anchors of an image that the proposal network learns from, half of them of objects",
     )
     kept: int = Field(
-        64, ge=1, le=2000, description="proposals of an image after suppression at an IoU of 0.7"
+        64,
+        ge=1,
+        le=2000,
+        description="proposals of an image after suppression at an IoU of 0.7, or the first of selective search",
     )
     roi_samples: int = Field(
         64,
@@ -103,7 +116,7 @@ class Proposed(NamedTuple):
 
 @final
 class FasterRCNN(HasState, HasProposals):
-    """A pyramid, a region proposal network on its finest map, and two dense layers on each region."""
+    """A pyramid, a region proposal network on its finest map or all of them, and two dense layers on each region."""
 
     pyramid: Pyramid
     look: ConvBlock
@@ -118,6 +131,7 @@ class FasterRCNN(HasState, HasProposals):
     def __init__(self, config: FasterRCNNConfig, schema: Schema, key: Key) -> None:
         keys = jax.random.split(key, 8)
         grids(schema.shape, config.levels, "faster-rcnn")
+        _check(config)
         self.config, self.schema = config, schema
         self.pyramid = Pyramid(
             schema.shape[2],
@@ -143,27 +157,47 @@ class FasterRCNN(HasState, HasProposals):
     # ------------------------------------------------------------------ regions
 
     def anchors_of_a_cell(self) -> int:
-        """Sides times shapes."""
-        return len(self.config.sides) * len(_RATIOS)
+        """Sides times shapes; with a feature pyramid a cell has one side."""
+        return (1 if self.config.feature_pyramid else len(self.config.sides)) * len(_RATIOS)
 
     def anchors(self) -> Float[np.ndarray, "anchors 4"]:
-        """Three shapes of each side at every cell of the finest map."""
-        (grid, stride), *_ = grids(self.schema.shape, self.config.levels, "faster-rcnn")
-        shorter = min(self.schema.shape[:2])
-        return anchors(grid, stride, anchor_shapes([shorter * side for side in self.config.sides], _RATIOS))
+        """Three shapes of each side at every cell of the finest map, or of the side of each map at its cells.
+
+        None where selective search proposes: its regions are relative to nothing.
+        """
+        if self.config.proposals == "search":
+            return np.zeros((0, 4))
+        laid = grids(self.schema.shape, self.config.levels, "faster-rcnn")
+        sides = [min(self.schema.shape[:2]) * side for side in self.config.sides]
+        if not self.config.feature_pyramid:
+            return anchors(*laid[0], anchor_shapes(sides, _RATIOS))
+        each = zip(laid, sides, strict=True)
+        return np.concatenate([anchors(*one, anchor_shapes([side], _RATIOS)) for one, side in each])
 
     def proposals(self, x: Float[Array, "batch height width channels"]) -> Float[Array, "batch proposals 5"]:
         """Regions with the probability that they hold something."""
-        maps, _ = eqx.nn.inference_mode(self).pyramid(x, jax.random.key(0))  # nothing is drawn
-        return jax.vmap(self._proposals)(self._first(maps[0]))
+        maps, _ = eqx.nn.inference_mode(self)._maps(x, jax.random.key(0))  # nothing is drawn
+        return self._regions(x, self._first(maps))
 
-    def _first(self, features: Array) -> Proposed:
-        """What the proposal network says of the anchors of each image."""
-        seen, _ = self.look(features, jax.random.key(0))
-        batch = features.shape[0]
-        logits, deltas = self.objectness(seen), self.moves(seen)
+    def _regions(self, x: Array, said: Proposed) -> Float[Array, "batch proposals 5"]:
+        """What the second stage looks at."""
+        if self.config.proposals == "search":
+            return searched(x, self.config.kept).astype(said.logits.dtype)
+        return jax.vmap(self._proposals)(said)
+
+    def _maps(self, x: Array, key: Key) -> tuple[tuple[Array, ...], Pyramid]:
+        """The maps that are used, and the pyramid with its state moved on when training."""
+        maps, moved = self.pyramid(x, key)
+        return tuple(maps if self.config.feature_pyramid else maps[:1]), moved
+
+    def _first(self, maps: tuple[Array, ...]) -> Proposed:
+        """What the proposal network, the same for all maps, says of the anchors of each image."""
+        every = [self.look(one, jax.random.key(0))[0] for one in maps]
+        batch = maps[0].shape[0]
+        logits = jnp.concatenate([self.objectness(seen).reshape(batch, -1) for seen in every], axis=1)
+        deltas = jnp.concatenate([self.moves(seen).reshape(batch, -1, 4) for seen in every], axis=1)
         wide = jnp.promote_types(logits.dtype, jnp.float32)
-        return Proposed(logits.reshape(batch, -1).astype(wide), deltas.reshape(batch, -1, 4).astype(wide))
+        return Proposed(logits.astype(wide), deltas.astype(wide))
 
     def _proposals(self, said: Proposed) -> Float[Array, "proposals 5"]:
         """The best boxes of an image that suppression leaves."""
@@ -179,13 +213,24 @@ class FasterRCNN(HasState, HasProposals):
         rows = jnp.concatenate([boxes[kept.indices], kept.scores[:, None]], axis=1)
         return jnp.where(kept.there[:, None], rows, 0.0)
 
-    def _second(
-        self, features: Float[Array, "height width channels"], boxes: Float[Array, "regions 4"]
-    ) -> tuple[Array, Array]:
+    def _pooled(
+        self, maps: tuple[Array, ...], boxes: Float[Array, "regions 4"]
+    ) -> Float[Array, "regions rows columns channels"]:
+        """The cells of regions of one image, each of the map that suits its size."""
+        pool, cells = roi_align if self.config.pool == "align" else roi_max_pool, self.config.cells
+        level = levels_of(boxes, len(maps), cells)[:, None, None, None]
+        every = [
+            pool(one, boxes.astype(one.dtype) / (FINEST << number), (cells, cells))
+            for number, one in enumerate(maps)
+        ]
+        found = every[0]
+        for number, own in enumerate(every[1:], 1):
+            found = jnp.where(level == number, own, found)
+        return found
+
+    def _second(self, maps: tuple[Array, ...], boxes: Float[Array, "regions 4"]) -> tuple[Array, Array]:
         """Logits of ground and classes, and deltas for each class, of regions of one image."""
-        cells, scaled = (self.config.cells, self.config.cells), boxes.astype(features.dtype) / FINEST
-        pooled = (roi_align if self.config.pool == "align" else roi_max_pool)(features, scaled, cells)
-        hidden = pooled.reshape(len(boxes), -1)
+        hidden = self._pooled(maps, boxes).reshape(len(boxes), -1)
         for layer in self.dense:
             hidden = jax.nn.relu(layer(hidden))
         wide = jnp.promote_types(hidden.dtype, jnp.float32)
@@ -196,10 +241,11 @@ class FasterRCNN(HasState, HasProposals):
 
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """The mean over images of the losses of both stages, each part, and the model with its state moved on."""
-        maps, moved = self.pyramid(batch.x, key)
-        said = self._first(maps[0])
+        maps, moved = self._maps(batch.x, key)
+        said = self._first(maps)
         keys = jax.random.split(random.named(key, "samples"), batch.x.shape[0])
-        parts = jax.vmap(self._losses)(maps[0], said, batch.y, keys)
+        regions = jax.lax.stop_gradient(self._regions(batch.x, said)[..., :4])
+        parts = jax.vmap(self._losses)(maps, said, regions, batch.y, keys)
         total = sum(parts.values(), start=jnp.zeros_like(parts["class_loss"]))
         metrics = {name: values.mean() for name, values in parts.items()}
         return (
@@ -208,7 +254,9 @@ class FasterRCNN(HasState, HasProposals):
             eqx.tree_at(lambda model: model.pyramid, self, moved),
         )
 
-    def _losses(self, features: Array, said: Proposed, y: Array, key: Key) -> dict[str, Scalar]:
+    def _losses(
+        self, maps: tuple[Array, ...], said: Proposed, regions: Array, y: Array, key: Key
+    ) -> dict[str, Scalar]:
         """The four losses of one image."""
         wide = said.logits.dtype
         y = y.astype(wide)
@@ -225,7 +273,6 @@ class FasterRCNN(HasState, HasProposals):
             count = jnp.maximum(yes.sum() + no.sum(), 1).astype(wide)
             found["proposal_loss"] = jnp.where(yes | no, surprisal, 0.0).sum() / count
             found["proposal_box_loss"] = _smooth(said.deltas, _wanted(y, near.indices, laid), yes) / count
-        regions = jax.lax.stop_gradient(self._proposals(said)[:, :4])
         regions = jnp.concatenate([regions, y[:, :4]], axis=0)  # the objects themselves are proposals, too
         some = (regions[:, 2:] > regions[:, :2]).all(axis=-1)
         near = match(regions, y)
@@ -240,7 +287,7 @@ class FasterRCNN(HasState, HasProposals):
         drawn = jnp.argsort(~(yes | no))[: self.config.roi_samples]
         yes, used, own, index = yes[drawn], (yes | no)[drawn], regions[drawn], near.indices[drawn]
         boxes = jnp.where(used[:, None], own, jnp.array([0.0, 0, 1, 1], wide)[None])
-        logits, deltas = self._second(features, boxes)
+        logits, deltas = self._second(maps, boxes)
         labels = jnp.where(yes, y[index, 4].astype(jnp.int32) + 1, 0)
         count = jnp.maximum(used.sum(), 1).astype(wide)
         found["class_loss"] = jnp.where(used, cross_entropy(logits, labels), 0.0).sum() / count
@@ -257,15 +304,13 @@ class FasterRCNN(HasState, HasProposals):
 
     def predict(self, x: Float[Array, "batch height width channels"]) -> Float[Array, "batch most 6"]:
         """(x0, y0, x1, y1, score, class) for each object that is found, filled up with rows of class -1."""
-        maps, _ = eqx.nn.inference_mode(self).pyramid(x, jax.random.key(0))  # nothing is drawn
-        return jax.lax.map(
-            lambda one: self._detected(*one), (maps[0], self._first(maps[0])), batch_size=_AT_ONCE
-        )
+        maps, _ = eqx.nn.inference_mode(self)._maps(x, jax.random.key(0))  # nothing is drawn
+        regions = self._regions(x, self._first(maps))
+        return jax.lax.map(lambda one: self._detected(*one), (maps, regions), batch_size=_AT_ONCE)
 
-    def _detected(self, features: Array, said: Proposed) -> Float[Array, "most 6"]:
+    def _detected(self, maps: tuple[Array, ...], regions: Array) -> Float[Array, "most 6"]:
         config, size = self.config, (self.schema.shape[0], self.schema.shape[1])
-        regions = self._proposals(said)
-        logits, deltas = self._second(features, regions[:, :4])
+        logits, deltas = self._second(maps, regions[:, :4])
         classes = deltas.shape[1]
         around = jnp.broadcast_to(regions[:, None, :4], deltas.shape)
         boxes = decode_boxes(deltas * jnp.asarray(SCALES, deltas.dtype)[None, None], around).reshape(-1, 4)
@@ -275,6 +320,29 @@ class FasterRCNN(HasState, HasProposals):
         return detections(
             boxes[None], scores[None], size, most=config.most, least=config.least, overlap=config.overlap
         )[0]
+
+
+def levels_of(boxes: Float[Array, "regions 4"], levels: int, cells: int) -> Int[Array, " regions"]:
+    """The level each region is looked at on: the coarsest on which a cell still spans two entries of the map.
+
+    With 7 x 7 cells this is the published rule: its stride is 2 to the power of floor(4 + log2(side / 224)).
+
+    >>> sides = jnp.array([40.0, 111.9, 112.0, 224.0, 4000.0])
+    >>> levels_of(jnp.stack([0 * sides, 0 * sides, sides, sides], axis=1), 4, 7).tolist()
+    [0, 0, 1, 2, 3]
+    """
+    area = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    least = jnp.array([(2 * cells * (FINEST << level)) ** 2 for level in range(1, levels)], area.dtype)
+    return (area[:, None] >= least[None]).sum(axis=1)
+
+
+def _check(config: FasterRCNNConfig) -> None:
+    if config.feature_pyramid and len(config.sides) != config.levels:
+        raise ArgumentError(
+            f"feature_pyramid=true with levels={config.levels} and {len(config.sides)} sides: each level has anchors "
+            "of one side",
+            remedy=f"use levels={len(config.sides)}, or as many sides as levels",
+        )
 
 
 def _wanted(y: Array, index: Array, boxes: Array) -> Array:
@@ -291,4 +359,4 @@ def _smooth(said: Array, wanted: Array, counted: Array) -> Scalar:
     return jnp.where(counted[:, None], near * (away - 0.5 * near), 0.0).sum()
 
 
-__all__ = ["FasterRCNN", "FasterRCNNConfig"]
+__all__ = ["FasterRCNN", "FasterRCNNConfig", "levels_of"]

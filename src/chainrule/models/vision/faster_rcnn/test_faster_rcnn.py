@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from chainrule import models
+from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Schema
-from chainrule.models.vision.faster_rcnn import FasterRCNN, FasterRCNNConfig
+from chainrule.models.vision.faster_rcnn import FasterRCNN, FasterRCNNConfig, searching
+from chainrule.models.vision.faster_rcnn.model import levels_of
 from chainrule.models.vision.sampling import match, sample
-from chainrule.nn.detection import box_area, iou, pairwise
+from chainrule.nn.detection import box_area, iou, pairwise, propose_regions, roi_align, selective_search
 
 SCHEMA = Schema("image", (64, 64, 3), "boxes", (2, 5), classes=("circle", "square"))
 SMALL: dict[str, Any] = dict(models.entry("faster-rcnn").toy)
+PYRAMID: dict[str, Any] = {**SMALL, "feature_pyramid": True, "levels": 2, "sides": (0.2, 0.5)}
 KEY = jax.random.key(0)
 
 
@@ -68,9 +71,81 @@ def test_proposals_lie_in_the_image_and_the_best_come_first(model: FasterRCNN) -
         assert overlap.max(initial=0) <= 0.7 + 1e-5
 
 
-@pytest.mark.parametrize("settings", [{"pool": "max"}, {"proposals": "windows"}])
+def test_each_level_of_a_feature_pyramid_has_anchors_of_its_side_in_the_order_of_what_is_said_of_them() -> (
+    None
+):
+    model = FasterRCNN(FasterRCNNConfig(**PYRAMID), SCHEMA, KEY)
+    laid = model.anchors()
+    assert len(laid) == 3 * (16 * 16 + 8 * 8)
+    assert model.anchors_of_a_cell() == 3
+    sides = np.sqrt(box_area(laid))
+    np.testing.assert_allclose(sides[: 3 * 16 * 16], 0.2 * 64)
+    np.testing.assert_allclose(sides[3 * 16 * 16 :], 0.5 * 64)
+    # One cell of one map is not zero: what is said changes for anchors about it and the cells beside it alone.
+    centres = (laid[:, :2] + laid[:, 2:]) / 2
+    quiet = [jnp.zeros((1, 16, 16, 4)), jnp.zeros((1, 8, 8, 4))]
+    first = eqx.filter_jit(lambda model, maps: model._first(maps))
+    before = first(model, tuple(quiet))
+    assert before.logits.shape == (1, len(laid))
+    for level, (row, column) in enumerate([(5, 11), (6, 2)]):
+        loud = list(quiet)
+        loud[level] = loud[level].at[0, row, column].set(1.0)
+        changed = np.flatnonzero(np.asarray(first(model, tuple(loud)).logits != before.logits)[0])
+        stride = 4 << level
+        away = np.abs(centres[changed] - np.array([(column + 0.5) * stride, (row + 0.5) * stride]))
+        assert 0 < len(changed) <= 27
+        assert away.max() <= stride
+        assert set(sides[changed].round(3)) == {[12.8, 32.0][level]}
+
+
+def test_regions_are_looked_at_on_the_level_of_their_size() -> None:
+    model = FasterRCNN(FasterRCNNConfig(**PYRAMID), SCHEMA, KEY)
+    rng = np.random.default_rng(0)
+    fine, coarse = (jnp.asarray(rng.normal(size=(n, n, 4)), jnp.float32) for n in (16, 8))
+    boxes = jnp.array([[4.0, 4, 14, 14], [10, 10, 50, 40], [0, 0, 32, 32], [0, 0, 31.9, 32], [0, 0, 0, 0]])
+    assert levels_of(boxes, 2, 2).tolist() == [0, 1, 1, 0, 0]
+    found = model._pooled((fine, coarse), boxes)
+    on = [roi_align(fine, boxes / 4, (2, 2)), roi_align(coarse, boxes / 8, (2, 2))]
+    for number, level in enumerate([0, 1, 1, 0, 0]):
+        np.testing.assert_allclose(found[number], on[level][number], rtol=1e-6)
+
+
+def test_regions_of_selective_search_are_found_once_for_each_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def counting(images: np.ndarray, kept: int) -> Any:
+        seen.append(images.shape)
+        return propose_regions(images, kept)
+
+    monkeypatch.setattr(searching, "propose_regions", counting)
+    model = FasterRCNN(FasterRCNNConfig(**{**SMALL, "proposals": "search"}), SCHEMA, KEY)
+    x = np.full((3, 64, 64, 3), 0.5, np.float32)
+    x[1, 10:30, 20:44] = [0.9, 0.1, 0.2]
+    x[2, 10:30, 20:45] = [0.9, 0.1, 0.2]
+    propose = eqx.filter_jit(lambda model, x: model.proposals(x))
+    found = np.asarray(propose(model, jnp.asarray(x)))
+    assert found.shape == (3, SMALL["kept"], 5)
+    for own, image in zip(found, x, strict=True):
+        expected = selective_search(image, scale=0.2, sigma=0.4)[: SMALL["kept"]]
+        np.testing.assert_allclose(own[own[:, 4] > 0, :4], expected)
+    assert [20, 10, 44, 30] in found[1, :, :4].tolist()
+    assert (np.diff(found[..., 4], axis=1) <= 0).all()
+    assert len(seen) == 3
+    np.testing.assert_array_equal(np.asarray(propose(model, jnp.asarray(x[::-1]))), found[::-1])
+    assert len(seen) == 3
+    assert not len(model.anchors())
+
+
+def test_a_feature_pyramid_wants_a_side_for_each_level() -> None:
+    with pytest.raises(ArgumentError, match="levels=1 and 2 sides"):
+        FasterRCNN(FasterRCNNConfig(**{**PYRAMID, "levels": 1}), SCHEMA, KEY)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"pool": "max"}, {"proposals": "windows"}, {"proposals": "search"}, PYRAMID]
+)
 def test_its_variants_learn_and_predict(settings: dict[str, Any]) -> None:
-    model = FasterRCNN(FasterRCNNConfig(**{**SMALL, **settings, "sides": (0.3,)}), SCHEMA, KEY)
+    model = FasterRCNN(FasterRCNNConfig(**{**SMALL, "sides": (0.3,), **settings}), SCHEMA, KEY)
     y = np.array(
         [[[10.0, 10, 30, 30, 1], [0, 0, 0, 0, -1]], [[0, 0, 0, 0, -1], [0, 0, 0, 0, -1]]], np.float32
     )
@@ -89,5 +164,5 @@ def test_its_variants_learn_and_predict(settings: dict[str, Any]) -> None:
     assert np.isclose(float(loss), sum(float(value) for value in metrics.values()), rtol=1e-5)
     for leaf in jax.tree.leaves(eqx.filter(slope, eqx.is_inexact_array)):
         assert bool(jnp.isfinite(leaf).all())
-    assert ("proposal_loss" in metrics) == (settings.get("proposals") != "windows")
+    assert ("proposal_loss" in metrics) == ("proposals" not in settings)
     assert found.shape == (2, SMALL["most"], 6)
