@@ -43,6 +43,20 @@ def test_folders_are_classes(tmp_path: Path) -> None:
     assert data.train.y.shape == (len(data.train),)
 
 
+def test_folders_in_folders_are_classes_of_several_names(tmp_path: Path) -> None:
+    forms = ("bach/fugue", "bach/suite", "ravel/suite")
+    songs = folder(tmp_path / "songs", classes=forms, count=30)
+    assert cr.data.load(songs, window=32).schema.classes == ("bach", "ravel")
+    data = cr.data.load(songs, window=32, folders=2)
+    assert data.schema.classes == forms
+    assert cr.data.load(**data.source).hash == data.hash
+    (songs / "bach" / "lost.mid").write_bytes(midi.write(tune(RNG, "major")))
+    (group,) = cr.data.check(songs, window=32, folders=2).problems
+    assert (group.kind, group.effect, group.count) == ("too few folders", "skip", 1)
+    assert group.items[0].remedy == "data.folders=1"
+    assert cr.data.load(songs, window=32, folders=2, bad="skip").schema.classes == forms
+
+
 def test_bad_files_are_named(tmp_path: Path) -> None:
     songs = folder(tmp_path / "songs")
     (songs / "cut.mid").write_bytes((songs / "0.mid").read_bytes()[:100])

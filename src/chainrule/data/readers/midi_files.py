@@ -1,4 +1,7 @@
-"""Folders of MIDI files, one piece of music each; folders in them are classes, such as composers."""
+"""Folders of MIDI files, one piece of music each; folders in them are classes, such as composers.
+
+With `data.folders=2` and more, folders in folders are, too: `bach/fugue/one.mid` has the class `bach/fugue`.
+"""
 
 import os
 from pathlib import Path
@@ -34,10 +37,18 @@ def _scan(request: ReadRequest) -> Scan:
     every = files_of(request.path, options["max_files"], options["links"])
     files = [file for file in every if file.suffix.lower() in SUFFIXES]
     locations = divided(request.path, files)
-    classed = all(below for _, below in locations) and len({below[0] for _, below in locations if below}) > 1
+    deep = options["folders"]
+    classed = deep > 1 or (
+        all(below for _, below in locations) and len({below[0] for _, below in locations if below}) > 1
+    )
     pieces, parts, labels, problems = [], [], [], []
     for file, (part, below) in zip(files, locations, strict=True):
         where = request.shown(file)
+        if deep > 1 and len(below) < deep:
+            detail = f"it lies in {len(below)} folder{'s' * (len(below) != 1)}, {deep} name its class"
+            least = max(1, min(len(one) for _, one in locations))
+            problems.append(Problem("too few folders", where, detail, remedy=f"data.folders={least}"))
+            continue
         try:
             data = bounded.read(file, where, options["max_bytes"], options["max_ratio"])
             piece = midi.read(data, where)
@@ -56,7 +67,7 @@ def _scan(request: ReadRequest) -> Scan:
             continue
         pieces.append(found)
         parts.append(part)
-        labels.append(below[0] if classed else "")
+        labels.append("/".join(below[:deep]) if classed else "")
     return _found(request, len(files), pieces, labels, parts, problems)
 
 
@@ -103,6 +114,9 @@ reader = SourceReader(
     "pieces",
     {
         "window": Option(WINDOW, whole(2, 2**16), "events in an example"),
+        "folders": Option(
+            1, whole(1, 8), "folders in each other that name a class: 1 composer, 2 composer/form, and so on"
+        ),
         "max_files": guard(1_000_000, "most files in a folder"),
         "max_bytes": MAX_BYTES,
         "max_ratio": MAX_RATIO,

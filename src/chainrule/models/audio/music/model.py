@@ -20,6 +20,7 @@ from chainrule.data.schema import Schema
 from chainrule.information.compression.direct import EntryCode
 from chainrule.information.compression.sources import HasCode
 from chainrule.models.audio.music import controls
+from chainrule.models.audio.music.classes import ClassParts, parts_of
 from chainrule.models.audio.music.coding import music_code
 from chainrule.models.audio.music.controls import ControlName
 from chainrule.models.audio.music.network import (
@@ -49,14 +50,13 @@ from chainrule.nn import Linear, losses
 
 _BLANK = -1
 """What is read before the first event."""
-_NOBODY = -1
-"""The class of music of which no class is said."""
 
 
 class _Said(NamedTuple):
     """What is said of each piece that is drawn."""
 
-    classes: Int[Array, " pieces"] | None
+    ones: Float[Array, "pieces parts"] | None
+    """Ones for the names of its class."""
     levels: Int[Array, "pieces controls"] | None
     """Of each control."""
 
@@ -76,7 +76,8 @@ class MusicConfig(Config):
         0.2,
         ge=0,
         le=1,
-        description="share of examples whose class is hidden in training, to draw without one",
+        description="share of examples whose class is hidden in training, to draw without one; of classes of several "
+        "folders each name in every second of the others, too",
     )
     controls: tuple[ControlName, ...] = Field(
         controls.NAMES,
@@ -107,7 +108,8 @@ class MusicModel(CanCompose, HasScores, HasPictures, HasCode):
     inference: bool
 
     def __init__(self, config: MusicConfig, schema: Schema, key: Key) -> None:
-        events, beside = len(schema.tokens), len(schema.classes) + controls.size(config.controls)
+        events = len(schema.tokens)
+        beside = len(parts_of(schema.classes).names) + controls.size(config.controls)
         for_reader, for_head = jax.random.split(key)
         if config.body == "lstm":
             self.reader = RecurrentReader(
@@ -131,6 +133,11 @@ class MusicModel(CanCompose, HasScores, HasPictures, HasCode):
         """Where the data have classes."""
         return bool(self.schema.classes)
 
+    @property
+    def class_parts(self) -> ClassParts:
+        """The names of the classes, which for folders in folders are made of several."""
+        return parts_of(self.schema.classes)
+
     def loss_unit(self) -> str:
         """That of a log-probability."""
         return "nats per event"
@@ -143,13 +150,12 @@ class MusicModel(CanCompose, HasScores, HasPictures, HasCode):
         if self.inference:
             return self.event_nats(batch.x, batch.y).mean(), {}
         for_classes, for_controls, for_layers = jax.random.split(key, 3)
-        classes = batch.y
-        if classes is not None:
-            unsaid = jax.random.bernoulli(for_classes, self.config.condition_dropout, classes.shape)
-            classes = jnp.where(unsaid, _NOBODY, classes)
+        ones = None if batch.y is None else self.class_parts.ones(batch.y)
+        if ones is not None:
+            ones = self.class_parts.hidden(for_classes, ones, self.config.condition_dropout)
         levels = controls.measured(self.config.controls, batch)
         levels = controls.hidden(for_controls, levels, self.config.control_dropout)
-        return self._nats(batch.x, self._beside(classes, levels, len(batch.x)), for_layers).mean(), {}
+        return self._nats(batch.x, self._beside(ones, levels, len(batch.x)), for_layers).mean(), {}
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
         """Nats of an event: with the class and without, and with all controls said too."""
@@ -161,7 +167,8 @@ class MusicModel(CanCompose, HasScores, HasPictures, HasCode):
             )
         if self.config.controls:
             levels = controls.measured(self.config.controls, batch)
-            given = self._nats(batch.x, self._beside(batch.y, levels, len(batch.x)), None)
+            ones = None if batch.y is None else self.class_parts.ones(batch.y)
+            given = self._nats(batch.x, self._beside(ones, levels, len(batch.x)), None)
             found["nats_per_event_controls_told"] = Scored(given.mean(axis=1), "nats/event")
         return found
 
@@ -169,7 +176,8 @@ class MusicModel(CanCompose, HasScores, HasPictures, HasCode):
         self, x: Int[Array, "batch events"], condition: Int[Array, " batch"] | None = None
     ) -> Float[Array, "batch events"]:
         """All events at once; the first is read after nothing, and no control is said."""
-        return self._nats(x, self._beside(condition, None, len(x)), None)
+        ones = None if condition is None else self.class_parts.ones(condition)
+        return self._nats(x, self._beside(ones, None, len(x)), None)
 
     def _nats(
         self, x: Int[Array, "batch events"], beside: Float[Array, "batch numbers"], key: Key | None
@@ -181,11 +189,11 @@ class MusicModel(CanCompose, HasScores, HasPictures, HasCode):
         self,
         batch: int,
         room: int,
-        condition: Int[Array, " batch"] | None = None,
+        ones: Float[Array, "batch parts"] | None = None,
         levels: Int[Array, "batch controls"] | None = None,
     ) -> MusicState:
-        """Nothing read yet."""
-        beside = self._beside(condition, levels, batch)
+        """Nothing read yet; `ones` has ones for the names of each class."""
+        beside = self._beside(ones, levels, batch)
         return MusicState(jnp.zeros((), jnp.int32), self.reader.start(batch, room), beside)
 
     def advance(
@@ -239,7 +247,7 @@ class MusicModel(CanCompose, HasScores, HasPictures, HasCode):
                 raise ArgumentError(f"branch={chosen.branch}: only beams branch", remedy="give beams=8 too")
             state, logits = _begun(self, read, said, read.shape[1] + length)
             return write(self.advance, state, logits, key, allowed, length=length).tokens
-        if n > chosen.beams or (said.classes is not None and len(np.unique(np.asarray(said.classes))) > 1):
+        if n > chosen.beams or (said.ones is not None and len(np.unique(np.asarray(said.ones), axis=0)) > 1):
             raise ArgumentError(
                 f"n={n} beams={chosen.beams}: beams give at most so many pieces, all of one class",
                 remedy=f"use n={min(n, chosen.beams)} and a single class",
@@ -285,22 +293,27 @@ class MusicModel(CanCompose, HasScores, HasPictures, HasCode):
 
     def _beside(
         self,
-        classes: Int[Array, " batch"] | None,
+        ones: Float[Array, "batch parts"] | None,
         levels: Int[Array, "batch controls"] | None,
         batch: int,
     ) -> Float[Array, "batch numbers"]:
-        """A one for the class and for the level of each control; nothing where none is said."""
+        """A one for each name of the class and for the level of each control; nothing where none is said."""
         names = self.config.controls
-        classes = jnp.full(batch, _NOBODY) if classes is None else classes
+        ones = jnp.zeros((batch, len(self.class_parts.names))) if ones is None else ones
         levels = jnp.full((batch, len(names)), controls.UNSAID) if levels is None else levels
-        one = jax.nn.one_hot(classes, len(self.schema.classes))
-        return jnp.concatenate([one, controls.vectors(names, levels)], axis=1).astype(self.head.weight.dtype)
+        return jnp.concatenate([ones, controls.vectors(names, levels)], axis=1).astype(self.head.weight.dtype)
 
     def _said(self, chosen: MusicOptions, n: int) -> _Said:
         """The class and the controls of each of `n` pieces, as numbers."""
         levels = controls.asked(self.config.controls, chosen.controls)
         wide = None if levels is None else jnp.broadcast_to(jnp.asarray(levels), (n, len(levels)))
-        return _Said(self._classes(chosen.condition, n), wide)
+        classes = self._classes(chosen.condition, n)
+        if chosen.of is None:
+            return _Said(None if classes is None else self.class_parts.ones(classes), wide)
+        if classes is not None:
+            raise ArgumentError(f"of={chosen.of}: a class is said too", remedy="give one of them")
+        ones = self.class_parts.of(chosen.of)
+        return _Said(jnp.broadcast_to(jnp.asarray(ones), (n, len(ones))), wide)
 
     def _classes(self, condition: Any, n: int) -> Int[Array, " n"] | None:
         if condition is None:

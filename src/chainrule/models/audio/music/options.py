@@ -13,6 +13,10 @@ class MusicOptions(SampleOptions):
     """What is drawn, and how."""
 
     condition: Any = Field(None, description="the class that the music is to be of")
+    of: str | None = Field(
+        None,
+        description="classes of several folders: some of their names, such as of=bach or of=bach,fugue",
+    )
     tonality: str | None = Field(None, description="the key it is to be in: 'A minor', 'E♭ major'")
     mode: Literal["major", "minor"] | None = Field(None, description="the mode it is to be in")
     tempo: float | None = Field(None, gt=0, le=30, description="how many notes a second it is to have")

@@ -15,6 +15,7 @@ from chainrule.data import Batch, Data, Schema
 from chainrule.data.generated.tunes import tune
 from chainrule.data.music import events, midi
 from chainrule.models.audio.music import MusicConfig, MusicModel, controls, entry
+from chainrule.models.audio.music.classes import parts_of
 from chainrule.train import Run, former
 
 KEY = jax.random.key(0)
@@ -55,7 +56,7 @@ def test_step_by_step_gives_the_numbers_of_all_at_once_and_nothing_looks_ahead(
 
     @eqx.filter_jit
     def one_by_one(x: jax.Array) -> jax.Array:
-        state, found, before = model.start(2, 17, y), [], jnp.full((2, 1), -1)
+        state, found, before = model.start(2, 17, model.class_parts.ones(y)), [], jnp.full((2, 1), -1)
         for time in range(x.shape[1]):
             logits, state = model.advance(state, before)
             found.append(-jax.nn.log_softmax(logits[:, -1])[jnp.arange(2), x[:, time]])
@@ -83,6 +84,48 @@ def test_the_class_matters_and_may_be_left_out(model: MusicModel, data: Data) ->
     assert drawn.shape == (3, 5)
     with pytest.raises(ArgumentError, match="no such class"):
         model.sample(KEY, 1, condition=7)
+
+
+FORMS = ("bach/fugue", "bach/suite", "ravel/suite")
+
+
+def of_two_folders(**settings: Any) -> MusicModel:
+    schema = Schema("music", (16,), "class", classes=FORMS, tokens=events.names())
+    return MusicModel(MusicConfig(width=8, depth=1, heads=2, **settings), schema, KEY)
+
+
+def test_classes_of_several_folders_are_told_by_each_of_their_names() -> None:
+    model = eqx.nn.inference_mode(of_two_folders(controls=[]))
+    assert [name for _, name in model.class_parts.names] == ["bach", "ravel", "fugue", "suite"]
+    beside = np.asarray(model.start(3, 4, model.class_parts.ones(jnp.arange(3))).beside)
+    assert beside.tolist() == [[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 0, 1]]
+    clear = eqx.tree_at(lambda one: one.head.weight, model, 100 * model.head.weight)
+    draw = lambda **said: np.asarray(clear.sample(KEY, 4, length=6, **said))  # noqa: E731
+    np.testing.assert_array_equal(draw(of="bach,fugue"), draw(condition=0))
+    np.testing.assert_array_equal(draw(of="suite, ravel"), draw(condition=2))
+    others = [draw(), draw(of="bach"), draw(of="suite"), draw(of="ravel,fugue"), draw(condition=0)]
+    assert len(np.unique(np.stack(others), axis=0)) == 5
+    for said, words in (
+        ({"of": "bch"}, "did you mean 'bach'"),
+        ({"of": "bach,ravel"}, "one name for each folder"),
+        ({"of": "bach", "condition": 0}, "give one of them"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            model.sample(KEY, 2, **said)
+
+
+def test_names_of_a_class_are_hidden_together_or_one_by_one() -> None:
+    parts = parts_of(FORMS)
+    ones = parts.ones(jnp.zeros(4000, jnp.int32))
+    said = np.asarray(parts.hidden(KEY, ones, 0.2))
+    assert not said[:, [1, 3]].any()
+    of_each = said[:, [0, 2]]
+    assert (of_each.sum(axis=1) == 0).mean() == pytest.approx(0.2 + 0.8 / 4, abs=0.03)
+    assert of_each.mean() == pytest.approx(0.8 / 2, abs=0.03)
+    single = parts_of(["major", "minor"])
+    kept = np.asarray(single.hidden(KEY, single.ones(jnp.ones(4000, jnp.int32)), 0.2))
+    hidden = np.asarray(jax.random.bernoulli(KEY, 0.2, (4000,)))  # as where classes had one name alone
+    np.testing.assert_array_equal(kept, np.stack([np.zeros(4000), ~hidden], axis=1))
 
 
 def test_controls_are_measured_as_tunes_were_made() -> None:
