@@ -197,5 +197,5 @@ def test_runs_to_stand_beside_are_named(cli: Command, trained: Path) -> None:
 
 def test_numbers_on_unlike_grounds_do_not_stand_beside_each_other() -> None:
     rests_on = {name: {"kernel_distance": Metric(1.0, basis=f"features {name}")} for name in ("one", "two")}
-    with pytest.raises(ArgumentError, match="kernel_distance of one .* do not compare"):
+    with pytest.raises(ArgumentError, match=r"kernel_distance of one .* do not compare"):
         check_comparable(rests_on)

@@ -21,10 +21,10 @@ def test_the_mixture_that_is_found_worst_is_there_to_see_and_to_hear(tmp_path: P
     means = separated(eqx.nn.inference_mode(run.model), part).found.mean(axis=1)
     pictures = separation_pictures(run)
     assert len({one.name for one in pictures}) == len(pictures)
-    sheet, players = pictures[-2:]
+    sheet, heard = pictures[-2:]
     assert isinstance(sheet, Images)
     assert sheet.title == f"What is found worst: mixture {means.argmin()}, {means.min():.1f} dB"
-    assert isinstance(players, Sounds)
+    assert isinstance(heard, Sounds)
     worst = part.batch(np.array([means.argmin()]))
-    np.testing.assert_array_equal(players.clips["mixture"], np.asarray(worst.x)[0])
-    np.testing.assert_array_equal(players.clips["drums, the truth"], np.asarray(worst.y)[0, 1])
+    np.testing.assert_array_equal(heard.clips["mixture"], np.asarray(worst.x)[0])
+    np.testing.assert_array_equal(heard.clips["drums, the truth"], np.asarray(worst.y)[0, 1])

@@ -1,6 +1,5 @@
 """`chainrule score`: the numbers that judge a trained model."""
 
-import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +62,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.progress_line import progress_line
     from chainrule.cli.score_against import check_comparable, check_same_examples, others
     from chainrule.cli.score_against import show as show_beside_each_other
-    from chainrule.cli.settings import guess, unknown, yes_or_no
+    from chainrule.cli.settings import guess, unknown
     from chainrule.core.quoting import plain
     from chainrule.train import Run
     from chainrule.train.remarks import remarks
@@ -79,15 +78,8 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     for word in given:
         if word not in OWN and not (word.startswith("data.") and "data" in given):
             raise unknown(word, OWN, _HOW)
-    counts = (("stride", "tokens"), ("n", "examples"), ("k", "codes"), ("samples", "examples to draw"))
-    stride, n, k, samples = (_whole(given, *one) for one in counts)
+    asked = _asked(given)
     run = with_adapters(Run.open(path), given, folder)
-    positive = given.get("positive")
-    top, calibrated, crf = (
-        _wholes(given.get("top", "")),
-        yes_or_no("calibrated", given),
-        yes_or_no("crf", given),
-    )
     beside = others(run, given["against"], folder) if "against" in given else {}
     elsewhere = bool({"data", "text"} & given.keys())
     if not elsewhere:
@@ -100,30 +92,41 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
 
         def judged(one: Run) -> "tuple[Scores, Data | None]":
             other = one.other(given.get("data"), **wanted_text, **options) if elsewhere else None
-            how = functools.partial(one.score, part, data=other, stride=stride, n=n, k=k, samples=samples)
-            return how(positive=positive, top=top, calibrated=calibrated, crf=crf), other
+            return one.score(part, data=other, **asked), other
 
         found, other = judged(run)
         every = {run.id: found} | {name: judged(one)[0] for name, one in beside.items()}
     check_comparable(every)
-    metrics = to_json(found)
-    what = "" if other is None else described(other)
     if json:
         emit(
-            {"metrics": metrics}
+            {"metrics": to_json(found)}
             | ({"split": "val"} if untested else {})
-            | ({} if other is None else {"data": other.name, "scored": what})
+            | ({} if other is None else {"data": other.name, "scored": described(other)})
             | ({"against": {name: to_json(every[name]) for name in beside}} if beside else {})
         )
         return
     if other is not None:
-        say("scored", f"{other.name}   {what}, prepared as the training data were")
+        say("scored", f"{other.name}   {described(other)}, prepared as the training data were")
     if untested:
         say("scored", "the validation split: the data have no test split")
     show_beside_each_other(every) if beside else show(found)
     for name, scores in every.items():
         for remark in remarks(scores):
             say("note", f"{plain(name)}: {remark}" if beside else remark)
+
+
+def _asked(given: Mapping[str, str]) -> dict[str, Any]:
+    """What the words say of how to judge, as arguments of `Run.score`."""
+    from chainrule.cli.settings import yes_or_no
+
+    counts = (("stride", "tokens"), ("n", "examples"), ("k", "codes"), ("samples", "examples to draw"))
+    return {
+        **{name: _whole(given, name, of) for name, of in counts},
+        "positive": given.get("positive"),
+        "top": _wholes(given.get("top", "")),
+        "calibrated": yes_or_no("calibrated", given),
+        "crf": yes_or_no("crf", given),
+    }
 
 
 def to_json(found: "Mapping[str, Metric]") -> dict[str, Any]:

@@ -71,7 +71,9 @@ def noisy_codes(joint: np.ndarray, betas: np.ndarray, steps: int = 1500, seed: i
             change, state = optimizer.update(jax.grad(loss)(network, beta, key), state)
             return (optax.apply_updates(network, change), state), None
 
-        (network, _), _ = jax.lax.scan(step, (start, optimizer.init(start)), jax.random.split(for_steps, steps))
+        (network, _), _ = jax.lax.scan(
+            step, (start, optimizer.init(start)), jax.random.split(for_steps, steps)
+        )
         return network
 
     found = jax.jit(jax.vmap(train))(jnp.asarray(betas, jnp.float32))
@@ -80,7 +82,8 @@ def noisy_codes(joint: np.ndarray, betas: np.ndarray, steps: int = 1500, seed: i
         code_information(table, np.asarray(mean, np.float64), np.exp(np.asarray(log, np.float64)), seed)
         for mean, log in zip(found["mean"], found["log_deviation"], strict=True)
     ]
-    return NoisyCodes(*np.array(said).reshape(-1, 2).T, bounds / math.log(2))
+    rates, relevances = np.array(said).reshape(-1, 2).T
+    return NoisyCodes(rates, relevances, bounds / math.log(2))
 
 
 def _start(key: Key, shape: tuple[int, int]) -> Network:

@@ -11,10 +11,15 @@ from chainrule.core.pictures import Footnote, Lines, Picture, Table
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.global_importance.dependence import accumulated_effects, partial_dependence
+from chainrule.explain.methods.global_importance.dependence import (
+    LocalEffects,
+    PartialDependence,
+    accumulated_effects,
+    partial_dependence,
+)
 from chainrule.explain.methods.input_groups import Groups, groups_of
 from chainrule.explain.methods.raw_rows import raw_rows
-from chainrule.explain.methods.run_outputs import asked_output, numbers_of
+from chainrule.explain.methods.run_outputs import Asked, asked_output, numbers_of
 from chainrule.explain.protocol import Count, Outcome, Probe, Settings
 from chainrule.models.protocol import Model
 from chainrule.train import Run
@@ -49,25 +54,8 @@ def examine(run: Run, data: Data, settings: DependenceSettings) -> Outcome:
         x = _known(rows.x, marks.get(group))
         partial = partial_dependence(asked.function, x, column, points=settings.points, output=asked.output)
         local = accumulated_effects(asked.function, x, column, bins=settings.points, output=asked.output)
-        # Effects are known up to a constant: they are drawn around the mean of the outputs.
-        middle = float(partial.mean.mean())
-        picture = Lines(
-            f"dependence-{name}",
-            f"{asked.name} and {name}",
-            name,
-            asked.label,
-            {
-                "partial dependence": (partial.grid, partial.mean),
-                "accumulated effects": (local.edges, local.effects + middle),
-            },
-            threads=(partial.grid, partial.curves),
-            footnote=Footnote(
-                f"{len(x):,} held-out rows{' whose value is known' if group in marks else ''}; thin: individual curves"
-            ),
-            caption="Individual curves: the feature moves and the rest of a row stays; not parallel, they tell of "
-            "interactions. Accumulated effects move rows only a little, so they stay where the data are.",
-        )
-        pictures.append(picture)
+        shown = f"{len(x):,} held-out rows{' whose value is known' if group in marks else ''}"
+        pictures.append(_curves(name, asked, partial, local, shown))
         reach = float(np.ptp(partial.mean)), float(np.ptp(local.effects))
         table.append((name, *reach, partial.interaction))
         numbers[name] = {
@@ -98,12 +86,35 @@ def examine(run: Run, data: Data, settings: DependenceSettings) -> Outcome:
     )
 
 
+def _curves(name: str, asked: Asked, partial: PartialDependence, local: LocalEffects, rows: str) -> Lines:
+    """Both kinds of curve of one feature."""
+    # Effects are known up to a constant: they are drawn around the mean of the outputs.
+    middle = float(partial.mean.mean())
+    return Lines(
+        f"dependence-{name}",
+        f"{asked.name} and {name}",
+        name,
+        asked.label,
+        {
+            "partial dependence": (partial.grid, partial.mean),
+            "accumulated effects": (local.edges, local.effects + middle),
+        },
+        threads=(partial.grid, partial.curves),
+        footnote=Footnote(f"{rows}; thin: individual curves"),
+        caption="Individual curves: the feature moves and the rest of a row stays; not parallel, they tell of "
+        "interactions. Accumulated effects move rows only a little, so they stay where the data are.",
+    )
+
+
 def _marks(groups: Groups, data: Data) -> dict[int, int]:
     """Of columns of numbers with a mark where the cell was missing: their groups, and where the marks stand."""
     if data.reading is None:
         return {}
-    plans = [plan for plan in data.reading.columns if plan.marked and plan.reading is not None]
-    marked = [plan.name for plan in plans if plan.reading.scaled == (True,)]
+    marked = [
+        plan.name
+        for plan in data.reading.columns
+        if plan.marked and plan.reading is not None and plan.reading.scaled == (True,)
+    ]
     found = [groups.names.index(name) for name in marked if name in groups.names]
     return {group: int(groups.columns(group)[1]) for group in found}
 

@@ -12,13 +12,12 @@ progress line, is the kernel distance between real and generated examples instea
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError
@@ -31,6 +30,7 @@ from chainrule.models.adversarial import diagnostics, pictures, rejection
 from chainrule.models.adversarial.augmenting import changed
 from chainrule.models.adversarial.building import GameConfig
 from chainrule.models.adversarial.distance import coverage_and_precision, kernel_distance, spread
+from chainrule.models.adversarial.draw_options import DrawOptions
 from chainrule.models.adversarial.games import AdversarialGame, right_share
 from chainrule.models.adversarial.networks import BASES, Discriminator, Generator, couples_examples
 from chainrule.models.adversarial.penalties import scores_and_slopes
@@ -44,7 +44,6 @@ from chainrule.models.protocol import (
     Metrics,
     OptionGroup,
     Part,
-    SampleOptions,
     read_options,
 )
 from chainrule.networks import units
@@ -55,23 +54,6 @@ from chainrule.nn.sequential import running_statistics
 _QUANTILES = {"low": 0.1, "middle": 0.5, "high": 0.9}
 _KEPT = 2**17
 """Numbers of the examples that are kept along the way, at most; of images eight at least."""
-
-
-@final
-class DrawOptions(SampleOptions):
-    """How examples are drawn."""
-
-    condition: Any = Field(
-        None,
-        description="class, labels or value, one for all or one for each, of a model that was trained so",
-    )
-    temperature: float = Field(
-        1.0, gt=0, le=100, description="factor of the noise; below 1: more typical examples, less variety"
-    )
-    reject: bool = Field(
-        False,
-        description="keep examples in proportion to the density ratio that the discriminator sees (slower)",
-    )
 
 
 class Verdict(NamedTuple):

@@ -32,8 +32,10 @@ def separation(
     return [
         spectrogram(transform, mixture, rate),
         *_parts(
-            *("separation", "Sources, masks, what they leave"),
-            *("separated", "The mixture, and its sources as found and as they are"),
+            "separation",
+            "Sources, masks, what they leave",
+            "separated",
+            "The mixture, and its sources as found and as they are",
             *(transform, names, mixture, sources, masks, found, rate),
         ),
     ]
@@ -53,8 +55,10 @@ def found_worst(
     """The held-out mixture with the lowest ratio, by its number and that ratio, to look at and to listen to."""
     said = f"mixture {number}, {ratio:.1f} dB"
     return _parts(
-        *("worst-losses", f"What is found worst: {said}"),
-        *("worst-separated", f"The same to listen to: {said}"),
+        "worst-losses",
+        f"What is found worst: {said}",
+        "worst-separated",
+        f"The same to listen to: {said}",
         *(transform, names, mixture, sources, masks, found, rate),
     )
 
