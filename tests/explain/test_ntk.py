@@ -89,6 +89,16 @@ def test_values_have_an_alignment_too(tmp_path: Path) -> None:
     assert 0 < probes.examine("ntk", trained, examples=12).numbers["trained"]["alignment"] <= 1
 
 
+@pytest.mark.slow
+def test_a_process_by_inducing_inputs_has_the_kernel_of_its_mean(tmp_path: Path) -> None:
+    wave = data.load("wave", n=60)
+    process = models.build("gp", wave, method="sparse", inducing=8)
+    trained = fit(process, wave, run=tmp_path / "wave", **TRAINING)
+    outcome = probes.examine("ntk", trained, examples=9)
+    assert sum(outcome.numbers["trained"]["shares"].values()) == pytest.approx(1)
+    assert outcome.numbers["trained"]["eigenvalues"][0] > 0
+
+
 def test_models_without_logits_are_refused(tmp_path: Path) -> None:
     moons = data.load("moons")
     model = models.build("ppca", moons)

@@ -39,6 +39,18 @@ class GivesLogits(eqx.Module):
         """The outputs of the network before any softmax, in inference mode."""
 
 
+class GivesPredictions(eqx.Module):
+    """Is looked at through what it predicts for a batch of examples, where there are no logits."""
+
+    @abc.abstractmethod
+    def predict(self, x: Array) -> Array:
+        """What it predicts for every example, in inference mode."""
+
+
+class GivesMeans(GivesPredictions):
+    """Predicts the mean of a distribution of values, so that what it predicts is its output."""
+
+
 @final
 class ConvTable(Sequence[LayerSummary]):
     """The convolutions and pools of a network in the order of the call; `print` shows them as a table."""
@@ -136,4 +148,13 @@ def _explanations(
             yield from (Candidate(kernel, stride, padding, bias) for padding in paddings)
 
 
-__all__ = ["Candidate", "ConvTable", "GivesLogits", "as_matrix", "conv_table", "infer_layers"]
+__all__ = [
+    "Candidate",
+    "ConvTable",
+    "GivesLogits",
+    "GivesMeans",
+    "GivesPredictions",
+    "as_matrix",
+    "conv_table",
+    "infer_layers",
+]

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from typing import Any
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ from chainrule.derive.memory_budget import MemoryBudgetError
 from chainrule.kernels.empirical import empirical_ntk, layer_shares, ntk_by_layer, ntk_plan, ntk_product
 from chainrule.kernels.empirical.structure import structure_of
 from chainrule.kernels.precision import widened
-from chainrule.models.protocol import HasLogits
+from chainrule.models.protocol import CanPredict, HasLogits
 from tests.kernels.empirical.networks import brute_force, examples, mixed, mixed_params
 
 ROUTES = ("jacobian", "products", "structured")
@@ -138,6 +138,34 @@ def test_a_gaussian_process_has_the_kernel_of_its_mean() -> None:
         found = empirical_ntk(model, None, x, where="weights", route="jacobian")
         near = np.asarray(model.kernel.gram(x, model.points))  # type: ignore[attr-defined]
     np.testing.assert_allclose(found, near @ near.T, rtol=1e-5)
+
+
+@final
+class Guess(CanPredict):
+    """Predicts without logits."""
+
+    weights: Any
+
+    def predict(self, x: Any) -> Any:
+        return jnp.tanh(x @ self.weights)
+
+    def loss(self, batch: Any, key: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_what_has_no_outputs_of_its_own_is_told_how_to_name_them_and_that_works() -> None:
+    x, w = examples(3, (4,)), examples(1, (4, 2))[0]
+    layer = eqx.nn.Linear(4, 2, key=jax.random.key(0))
+    cases: list[tuple[Any, str, Any]] = [
+        (layer, "lambda model, x: jax.vmap(model)(x)", lambda model, x: jax.vmap(model)(x)),
+        (Guess(w), "lambda model, x: model.predict(x)", lambda model, x: model.predict(x)),
+        ({"w": w}, "f", lambda model, x: x @ model["w"]),
+    ]
+    for model, named, f in cases:
+        with pytest.raises(ArgumentError, match="params=None") as refused:
+            empirical_ntk(model, None, x)
+        assert f"empirical_ntk({named}, model, x)" in str(refused.value.remedy)
+        assert empirical_ntk(f, model, x).shape == (3, 3)
 
 
 def test_a_linear_model_has_the_inner_product_of_its_features() -> None:

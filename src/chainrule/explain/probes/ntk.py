@@ -24,7 +24,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.kernels.empirical import layer_shares, ntk_by_layer
-from chainrule.models.protocol import HasLogits, HasOwnTraining, Model, parts_of
+from chainrule.models.protocol import HasLogits, HasOwnTraining, HasPredictiveDistribution, Model, parts_of
 from chainrule.train import Run
 from chainrule.train.state import trainable
 
@@ -111,7 +111,7 @@ def examine(run: Run, data: Data, settings: NtkSettings) -> Outcome:
 
 
 def kernel(model: Model, x: Any, memory: str | None = None) -> TangentKernel:
-    """The tangent kernel of a model's logits, outputs summed over, by what gradients train."""
+    """The tangent kernel of a model's logits or values, outputs summed over, by what gradients train."""
     learnt = jax.tree.map(lambda leaf, own: leaf if own else None, model, trainable(model, parts_of(model)))
     names = frozenset(tree.names(learnt))
     parts = ntk_by_layer(model, None, x, where=lambda name: name in names, memory=memory)
@@ -219,12 +219,13 @@ def _table(kernels: dict[str, TangentKernel]) -> Table:
 
 def _applies(model: Model, schema: Schema) -> bool:
     del schema
-    return isinstance(model, HasLogits) and not isinstance(model, HasOwnTraining)
+    named = isinstance(model, HasLogits | HasPredictiveDistribution)
+    return named and not isinstance(model, HasOwnTraining)
 
 
 probe = Probe(
     "The tangent kernel: spectrum, shares of layers, alignment with labels, how far training moved it.",
-    "a network that gives logits or values and follows a gradient",
+    "what follows a gradient and gives logits or values: a network, or gp method=sparse",
     _applies,
     examine,
     NtkSettings,

@@ -53,12 +53,12 @@ def empirical_ntk(
 ) -> Float[Array, "rows columns *outputs"]:
     """The tangent kernel of every pair of examples from x and y, or from x alone.
 
-    `f(params, x)` gives the outputs of a batch; `empirical_ntk(model, None, x)` takes the logits of a model (the mean
-    of a Gaussian process of values), in inference mode, and what it learns. `output="full"` gives (N, M, O, O),
-    "trace" the sum over equal outputs (not their mean: divide by O for the kernel of one of many like outputs), a
-    number the kernel of that output alone. `where` chooses parameters by name. `route` is "jacobian", "products",
-    "structured", or whichever the compiler finds cheapest; blocks are such that scratch memory stays within `memory`,
-    by default a quarter of what is free.
+    `f(params, x)` gives the outputs of a batch; `empirical_ntk(model, None, x)` takes the logits of a model, or the
+    mean of one that gives distributions of values, in inference mode, and what it learns. `output="full"` gives
+    (N, M, O, O), "trace" the sum over equal outputs (not their mean: divide by O for the kernel of one of many like
+    outputs), a number the kernel of that output alone. `where` chooses parameters by name. `route` is "jacobian",
+    "products", "structured", or whichever the compiler finds cheapest; blocks are such that scratch memory stays within
+    `memory`, by default a quarter of what is free.
 
     >>> f = lambda w, x: (x @ w)[:, None]
     >>> empirical_ntk(f, np.float32([1.0, 2.0]), np.float32([[1, 0], [3, 4]])).tolist()

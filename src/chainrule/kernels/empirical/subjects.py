@@ -1,8 +1,7 @@
 """What a tangent kernel is of: outputs of a network, one example at a time, as a function of the parameters chosen.
 
-Any function `f(params, x)` of a PyTree and a batch serves, and any model that gives logits, or
-distributions of values. The rest of this package sees lists of arrays: the parameters that count, and everything else
-that the function needs.
+Any function `f(params, x)` of a PyTree and a batch serves, and any model that gives logits or distributions of values.
+The rest of this package sees lists of arrays: the parameters that count, and everything else that the function needs.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError, spell, suggest
 from chainrule.core.types import Array, Float, Tree
 from chainrule.derive.jaxprs.equations import inner_programs
 from chainrule.kernels.wide import counted_once
-from chainrule.nn.matrices import GivesLogits
+from chainrule.nn.matrices import GivesLogits, GivesMeans, GivesPredictions
 from chainrule.nn.native.availability import without_native
 from chainrule.nn.sequential import StatefulNetwork, running_statistics
 
@@ -161,7 +160,7 @@ def _network(where: str, model: Any) -> tuple[Callable[[Any, Any], Any], Any, fr
     """A model as a function of itself, and which of its leaves are moved by rule instead of learnt."""
     if isinstance(model, GivesLogits):
         call: Callable[[Any, Any], Any] = _logits
-    elif all(callable(getattr(model, name, None)) for name in ("predict", "predictive")):
+    elif isinstance(model, GivesMeans):
         call = _means
     elif isinstance(model, StatefulNetwork):
         call = _called
@@ -169,12 +168,21 @@ def _network(where: str, model: Any) -> tuple[Callable[[Any, Any], Any], Any, fr
         raise ArgumentError(
             f"{where}(f of type {type(model).__name__}, params=None): only models that give logits or distributions of "
             "values know their outputs",
-            remedy=f"say how it is called: {where}(lambda model, x: jax.vmap(model)(x), model, x)",
+            remedy=_said_how(where, model),
         )
     still = eqx.nn.inference_mode(model)
     leaves, structure = jax.tree.flatten(still)
     numbered = jax.tree.unflatten(structure, range(len(leaves)))
     return call, still, frozenset(jax.tree.leaves(running_statistics(numbered)))
+
+
+def _said_how(where: str, model: Any) -> str:
+    """How to name the outputs of what has none by itself."""
+    if isinstance(model, GivesPredictions):
+        return f"take what it predicts: {where}(lambda model, x: model.predict(x), model, x)"
+    if callable(model):
+        return f"say how it is called: {where}(lambda model, x: jax.vmap(model)(x), model, x)"
+    return f"give a function f(model, x) that has a row of numbers for each example of a batch: {where}(f, model, x)"
 
 
 def _logits(model: Any, x: Any) -> Array:

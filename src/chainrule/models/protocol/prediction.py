@@ -16,11 +16,11 @@ from chainrule.data.target import Link
 from chainrule.models.protocol.criteria import Criterion, usual
 from chainrule.models.protocol.model import Metrics, Model
 from chainrule.models.protocol.training import HasState
-from chainrule.nn.matrices import GivesLogits
+from chainrule.nn.matrices import GivesLogits, GivesMeans, GivesPredictions
 from chainrule.probability.distributions.base import Univariate
 
 
-class CanPredict(Model):
+class CanPredict(Model, GivesPredictions):
     """Predicts targets."""
 
     @abc.abstractmethod
@@ -32,7 +32,7 @@ class CanPredict(Model):
         """
 
 
-class HasPredictiveDistribution(CanPredict):
+class HasPredictiveDistribution(CanPredict, GivesMeans):
     """Predicts values, and knows how far each may be off: intervals and densities come from the model itself."""
 
     @abc.abstractmethod
