@@ -1,6 +1,7 @@
 """Inner products of vectors and of functions: against their definitions, in plain coordinates and by quadrature."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
@@ -36,6 +37,15 @@ def test_whitened_coordinates_have_the_plain_inner_product_and_lead_back(product
     upward = product.whiten(np.eye(4)).T  # L, column by column
     np.testing.assert_allclose(upward.T @ upward, M, rtol=1e-12)
     np.testing.assert_allclose(upward, np.linalg.cholesky(M).T, rtol=1e-12)  # and not the lower factor itself
+
+
+def test_the_zero_vector_has_no_angle() -> None:
+    plain = InnerProduct(np.eye(2))
+    with pytest.raises(ArgumentError, match=r"angle\(y\): vector 1 is zero"):
+        plain.angle([1.0, 0.0], [[1.0, 1.0], [0.0, 0.0]])
+    with pytest.raises(ArgumentError, match=r"angle\(x\): vector is zero"):
+        plain.angle([0.0, 0.0], [1.0, 1.0])
+    assert np.isnan(jax.jit(lambda x, y: plain.angle(x, y))(jnp.zeros(2), jnp.ones(2)))
 
 
 def test_tiny_angles_keep_their_digits() -> None:

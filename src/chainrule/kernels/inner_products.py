@@ -16,7 +16,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.kernels.positive import factored, symmetric
-from chainrule.kernels.precision import in_double
+from chainrule.kernels.precision import in_double, traced
 
 Vectors = Float[Array | np.ndarray, "*batch size"]
 
@@ -64,8 +64,16 @@ class InnerProduct(eqx.Module):
         return _distance(self, self._vectors("x", x), self._vectors("y", y))
 
     def angle(self, x: Any, y: Any) -> Float[Array | np.ndarray, "*batch"]:
-        """The angle between x and y in radians, from 0 to pi; with the zero vector there is none, NaN."""
-        return _angle(self, self._vectors("x", x), self._vectors("y", y))
+        """The angle between x and y in radians, from 0 to pi; the zero vector has none (NaN inside compiled code)."""
+        given = {"x": self._vectors("x", x), "y": self._vectors("y", y)}
+        for name, vectors in given.items():
+            if not traced(vectors) and not (known := np.asarray(vectors).any(axis=-1)).all():
+                which = f" {', '.join(map(str, np.argwhere(~known)[0]))}" if known.ndim else ""
+                raise ArgumentError(
+                    f"InnerProduct.angle({name}): vector{which} is zero, and there is no angle with it",
+                    remedy="leave zero vectors out",
+                )
+        return _angle(self, given["x"], given["y"])
 
     def whiten(self, x: Any) -> Vectors:
         """Coordinates `L x` in which the inner product is the plain one."""
