@@ -6,18 +6,23 @@ there are features.
 """
 
 import abc
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data.dataset import Data
+from chainrule.kernels import Kernel
 from chainrule.kernels.approximation import Approximate
+from chainrule.models.kernel import composition
+from chainrule.models.kernel.composition import KernelName
+from chainrule.models.kernel.periods import usual_period
 from chainrule.models.kernel.settings import (
-    WITHOUT_SCALE,
     Degree,
     Kept,
-    KernelName,
+    Order,
+    Period,
     Scale,
     counted,
     kept,
@@ -50,6 +55,8 @@ class ApproximateConfig(Config, abc.ABC):
     kernel: KernelName = "rbf"
     scale: Scale = "auto"
     degree: Degree = 3
+    period: Period = "auto"
+    order: Order = 1
     approximate: Approximation = "none"
     features: FeatureCount = "auto"
     points: Kept = "auto"
@@ -57,9 +64,39 @@ class ApproximateConfig(Config, abc.ABC):
 
 def check_kernel(config: ApproximateConfig) -> None:
     """Refuse settings that the kernel does not have."""
-    named = f"kernel={config.kernel} has"
-    refuse_unread(config, "scale", config.kernel not in WITHOUT_SCALE, f"{named} no scale")
-    refuse_unread(config, "degree", config.kernel == "polynomial", f"{named} no degree")
+    named, parts = f"kernel={config.kernel} has", composition.names(config.kernel)
+    refuse_unread(config, "scale", composition.has_scale(config.kernel), f"{named} no scale")
+    refuse_unread(config, "degree", "polynomial" in parts, f"{named} no degree")
+    refuse_unread(config, "period", "periodic" in parts, f"{named} no period")
+    refuse_unread(config, "order", "arc-cosine" in parts, f"{named} no order")
+
+
+def kernel_of(
+    config: ApproximateConfig,
+    scale: Any = None,
+    weighted: Callable[[Kernel], Kernel] = lambda kernel: kernel,
+) -> Kernel:
+    """The kernel that settings describe, with another scale where one is given."""
+    return composition.kernel_of(
+        config.kernel,
+        (1.0 if config.scale == "auto" else config.scale) if scale is None else scale,
+        config.degree,
+        1.0 if config.period == "auto" else config.period,
+        config.order,
+        weighted,
+    )
+
+
+def needs_scale(config: ApproximateConfig) -> bool:
+    """Whether training examples are to say the scale."""
+    return config.scale == "auto" and composition.has_scale(config.kernel)
+
+
+def period_of(config: ApproximateConfig, data: Data) -> dict[str, float]:
+    """The period, where training examples are to say it."""
+    if config.period != "auto" or "periodic" not in composition.names(config.kernel):
+        return {}
+    return {"period": float(f"{usual_period(data):.6g}")}
 
 
 def sized(config: ApproximateConfig, data: Data, most: int) -> dict[str, int]:
@@ -99,9 +136,9 @@ def feature_count(config: ApproximateConfig, data: Data) -> dict[str, int]:
 
 def _fourier(config: ApproximateConfig, there: int) -> int:
     """Two features to a frequency."""
-    if config.kernel in WITHOUT_SCALE:
+    if not composition.has_frequencies(config.kernel):
         raise ArgumentError(
-            f"approximate=rff: kernel={config.kernel} is no function of distances, so it has no frequencies",
+            f"approximate=rff: kernel={config.kernel} is no product of kernels of distances, so it has no frequencies",
             remedy="use approximate=nystrom",
         )
     wanted = max(2, min(USUAL, there) // 2 * 2) if config.features == "auto" else config.features
@@ -113,4 +150,13 @@ def _fourier(config: ApproximateConfig, there: int) -> int:
     return int(wanted)
 
 
-__all__ = ["USUAL", "ApproximateConfig", "check_kernel", "feature_count", "sized"]
+__all__ = [
+    "USUAL",
+    "ApproximateConfig",
+    "check_kernel",
+    "feature_count",
+    "kernel_of",
+    "needs_scale",
+    "period_of",
+    "sized",
+]

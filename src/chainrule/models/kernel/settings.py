@@ -1,4 +1,4 @@
-"""Settings that machines on kernels share: which kernel, how wide, and how many training examples are kept.
+"""Settings that machines on kernels share: how wide the kernel is, and how many training examples are kept.
 
 A machine on a kernel keeps training examples: they are part of the model and of its files. How many is part of its
 settings, because the arrays of a model have shapes that settings tell; `auto` is filled in from the data.
@@ -13,16 +13,8 @@ from scipy.spatial.distance import pdist
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data.dataset import Data
-from chainrule.kernels import RBF, Kernel, Linear, Matern, Polynomial, RationalQuadratic
 from chainrule.models.protocol import Config
 
-KernelName = Annotated[
-    Literal["rbf", "matern12", "matern32", "matern52", "rational-quadratic", "linear", "polynomial"],
-    Field(
-        description="similarity of two examples; matern12 to matern52: rough to smooth; linear and polynomial: of "
-        "their inner product"
-    ),
-]
 Scale = Annotated[
     Annotated[float, Field(gt=0)] | Literal["auto"],
     Field(
@@ -31,6 +23,19 @@ Scale = Annotated[
     ),
 ]
 Degree = Annotated[int, Field(ge=1, le=20, description="kernel=polynomial: its degree")]
+Period = Annotated[
+    Annotated[float, Field(gt=0)] | Literal["auto"],
+    Field(
+        description="kernel=periodic: after which length functions repeat, in model units; auto: that of the strongest "
+        "wave of values over one column, else the median distance of training examples"
+    ),
+]
+Order = Annotated[
+    Literal[0, 1, 2],
+    Field(
+        description="kernel=arc-cosine: 0, as of hidden layers of steps; 1, rectifiers; 2, squared rectifiers"
+    ),
+]
 Kept = Annotated[
     Annotated[int, Field(ge=1)] | Literal["auto"],
     Field(description="training examples that the model keeps, drawn at random where there are more"),
@@ -38,22 +43,6 @@ Kept = Annotated[
 
 SHOWN = 1000
 """Examples whose distances are compared for the median."""
-WITHOUT_SCALE = ("linear", "polynomial")
-"""Names of kernels that have no scale."""
-
-
-def kernel_of(name: str, scale: Any = 1.0, degree: int = 3) -> Kernel:
-    """The kernel of a name; of inner products there is no scale, and one is added to those of polynomials."""
-    kernels = {
-        "rbf": lambda: RBF(scale),
-        "matern12": lambda: Matern(0.5, scale),
-        "matern32": lambda: Matern(1.5, scale),
-        "matern52": lambda: Matern(2.5, scale),
-        "rational-quadratic": lambda: RationalQuadratic(scale),
-        "linear": lambda: Linear(),
-        "polynomial": lambda: Polynomial(degree, 1.0),
-    }
-    return kernels[name]()
 
 
 def rows(x: Any) -> Float[np.ndarray, "batch features"]:
@@ -112,14 +101,13 @@ def refuse_weights(name: str, data: Data) -> None:
 
 
 __all__ = [
-    "WITHOUT_SCALE",
     "Degree",
     "Kept",
-    "KernelName",
+    "Order",
+    "Period",
     "Scale",
     "counted",
     "kept",
-    "kernel_of",
     "median_distance",
     "refuse_unread",
     "refuse_weights",

@@ -37,7 +37,9 @@ def hyperparameters(model: "LaplaceGPClassifier") -> Table:
         ["latent function, standard deviation", float(f"{spread:.4g}")],
     ]
     stationary = pictures.stationary_part(model.kernel)
-    if stationary is not None and not stationary.scale.ndim:
+    if stationary is None:
+        rows += [[name, float(f"{value:.4g}")] for name, value in pictures.numbers_of(model.kernel)]
+    elif not stationary.scale.ndim:
         rows.append(["scale", float(f"{float(stationary.scale):.4g}")])
     caption = "In model units; " + (
         "learnt by the approximate evidence." if model.config.learn else "as they were given."

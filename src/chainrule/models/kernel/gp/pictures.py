@@ -1,5 +1,6 @@
 """Pictures of a Gaussian process: bands, scales of columns, the evidence around what was learnt, targets left out."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,13 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import eigh
 
+from chainrule.core import tree
 from chainrule.core.formatting import number
 from chainrule.core.pictures import Bars, Lines, Picture, Scatter, Table
 from chainrule.core.types import Array
 from chainrule.data.dataset import Data
 from chainrule.kernels import Kernel
-from chainrule.kernels.functions import Product
+from chainrule.kernels.functions import Constant, Product, Sum
 from chainrule.kernels.functions.stationary import Stationary
 from chainrule.kernels.host import Lower
 from chainrule.kernels.precision import in_double
@@ -62,9 +64,31 @@ def column_scales(model: "GPFunction | LaplaceGPClassifier") -> Float[np.ndarray
 
 def stationary_part(kernel: Kernel) -> Stationary | None:
     """The kernel of the distance, where there is one beside the variance."""
-    if isinstance(kernel, Product):
+    if isinstance(kernel, Product) and isinstance(kernel.first, Constant):
         return stationary_part(kernel.second)
     return kernel if isinstance(kernel, Stationary) else None
+
+
+def numbers_of(kernel: Kernel) -> list[tuple[str, float]]:
+    """Numbers of the parts of a kernel by their names; scales of columns are left out.
+
+    >>> from chainrule.kernels import RBF, Periodic
+    >>> [name for name, _ in numbers_of(Constant(2.0) * RBF(1.0) + Periodic(1.0, 3.0))]
+    ['variance', 'RBF scale', 'Periodic scale', 'Periodic period']
+    """
+    if isinstance(kernel, Sum | Product):
+        return [*numbers_of(kernel.first), *numbers_of(kernel.second)]
+    if isinstance(kernel, Constant):
+        return [("variance", float(kernel.value))]
+    found = []
+    for name, leaf in tree.named_leaves(kernel):
+        if leaf.size == 1:
+            given = float(np.asarray(leaf).reshape(()))
+            shown = math.exp(given) if name.startswith("log_") else given
+            found.append(
+                (f"{type(kernel).__name__.removesuffix('Kernel')} {name.removeprefix('log_')}", shown)
+            )
+    return found
 
 
 def _names(model: "GPFunction | LaplaceGPClassifier") -> list[str]:
@@ -106,7 +130,9 @@ def hyperparameters(model: "GPFunction", data: Data) -> Table:
     spread = float(np.sqrt(np.asarray(model.kernel.diagonal(jnp.asarray(points))).mean()))
     rows.append(["function, standard deviation", float(f"{spread:.4g}"), float(f"{spread * unit:.4g}")])
     stationary = stationary_part(model.kernel)
-    if stationary is not None and not stationary.scale.ndim:
+    if stationary is None:
+        rows += [[name, float(f"{value:.4g}"), ""] for name, value in numbers_of(model.kernel)]
+    elif not stationary.scale.ndim:
         rows.append(["scale", float(f"{float(stationary.scale):.4g}"), ""])
     caption = f"Learnt from {len(points):,} training examples by {model.config.objective}."
     if not model.config.learn:
@@ -266,6 +292,7 @@ __all__ = [
     "evidence_surface",
     "hyperparameters",
     "left_out",
+    "numbers_of",
     "relevance",
     "stationary_part",
 ]

@@ -21,11 +21,18 @@ from chainrule.kernels.gaussian_processes.likelihoods import (
     SoftmaxLikelihood,
 )
 from chainrule.kernels.gaussian_processes.stochastic import INDUCING
-from chainrule.models.kernel.approximating import ApproximateConfig, check_kernel, feature_count, sized
-from chainrule.models.kernel.settings import (
-    WITHOUT_SCALE,
-    kept,
+from chainrule.models.kernel.approximating import (
+    ApproximateConfig,
+    check_kernel,
+    feature_count,
     kernel_of,
+    needs_scale,
+    period_of,
+    sized,
+)
+from chainrule.models.kernel.composition import has_scale
+from chainrule.models.kernel.settings import (
+    kept,
     median_distance,
     refuse_unread,
     refuse_weights,
@@ -110,18 +117,16 @@ class GPConfig(ApproximateConfig):
 
 
 def kernel_from(config: GPConfig, features: int) -> Kernel:
-    """The kernel that settings describe, times a variance."""
+    """The kernel that settings describe; each term of a sum times a variance of its own."""
     scale = 1.0 if config.scale == "auto" else config.scale
     own = has_scales(config, features)
-    return Constant(1.0) * kernel_of(
-        config.kernel, jnp.full(features, scale) if own else scale, config.degree
-    )
+    return kernel_of(config, jnp.full(features, scale) if own else scale, lambda term: Constant(1.0) * term)
 
 
 def has_scales(config: GPConfig, features: int) -> bool:
     """Whether every column has a scale of its own."""
     wanted = features <= COLUMNS if config.ard == "auto" else config.ard
-    return wanted and features > 1 and config.kernel not in WITHOUT_SCALE
+    return wanted and features > 1 and has_scale(config.kernel)
 
 
 def suited(config: GPConfig, schema: Schema, examples: int | None) -> Mapping[str, Any]:
@@ -142,7 +147,7 @@ def suited(config: GPConfig, schema: Schema, examples: int | None) -> Mapping[st
     refuse_unread(config, "link", len(schema.classes) == 2, "it turns one latent value into two classes")
     if config.approximate != "none":
         _check_approximate(config, exact)
-    if config.ard is True and config.kernel in WITHOUT_SCALE:
+    if config.ard is True and not has_scale(config.kernel):
         raise ArgumentError(
             f"ard=true: kernel={config.kernel} has no scales",
             remedy="use kernel=rbf or a matern, or leave ard out",
@@ -220,7 +225,8 @@ def measured(config: GPConfig, data: Data) -> Mapping[str, Any]:
     else:
         feature_count(config, data)
         found = _inducing(config, data) if config.method == "sparse" else _points(config, data)
-    if config.scale == "auto" and config.kernel not in WITHOUT_SCALE:
+    found.update(period_of(config, data))
+    if needs_scale(config):
         found["scale"] = float(f"{median_distance(data):.6g}")
     return found
 

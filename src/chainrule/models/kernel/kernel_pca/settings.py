@@ -1,6 +1,5 @@
 """Settings of kernel PCA, and what training examples say about them."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
@@ -9,12 +8,18 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError
 from chainrule.data.dataset import Data
 from chainrule.kernels import Kernel
-from chainrule.models.kernel.approximating import ApproximateConfig, check_kernel, feature_count
+from chainrule.models.kernel.approximating import (
+    ApproximateConfig,
+    check_kernel,
+    feature_count,
+    kernel_of,
+    needs_scale,
+    period_of,
+)
+from chainrule.models.kernel.composition import axes
 from chainrule.models.kernel.settings import (
-    WITHOUT_SCALE,
     counted,
     kept,
-    kernel_of,
     median_distance,
     refuse_unread,
     refuse_weights,
@@ -39,7 +44,7 @@ class KernelPCAConfig(ApproximateConfig):
 
 def kernel_from(config: KernelPCAConfig) -> Kernel:
     """The kernel that settings describe."""
-    return kernel_of(config.kernel, 1.0 if config.scale == "auto" else config.scale, config.degree)
+    return kernel_of(config)
 
 
 def measured(config: KernelPCAConfig, data: Data) -> Mapping[str, Any]:
@@ -52,16 +57,15 @@ def measured(config: KernelPCAConfig, data: Data) -> Mapping[str, Any]:
     points, features = kept(config.points, data, MOST), feature_count(config, data)
     # Features less their mean have no more axes than examples, and those of inner products few of their own.
     size = data.schema.dimensions
-    of_kernel = {"linear": size, "polynomial": math.comb(size + config.degree, config.degree) - 1}
     seen = counted(data) if features else points
-    axes = min(seen - 1, of_kernel.get(config.kernel, seen), *features.values())
-    if config.latent > axes:
+    most = int(min(seen - 1, axes(config.kernel, size, config.degree), *features.values()))
+    if config.latent > most:
         raise ArgumentError(
-            f"latent={config.latent}: the features of {seen} examples vary along {axes} axes",
-            remedy=f"use latent={axes} or less" if axes else "use more training examples",
+            f"latent={config.latent}: the features of {seen} examples vary along {most} axes",
+            remedy=f"use latent={most} or less" if most else "use more training examples",
         )
-    found = {**features, "points": points}
-    if config.scale == "auto" and config.kernel not in WITHOUT_SCALE:
+    found = {**features, "points": points, **period_of(config, data)}
+    if needs_scale(config):
         return {**found, "scale": float(f"{median_distance(data):.6g}")}
     return found
 

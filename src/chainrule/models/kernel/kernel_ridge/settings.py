@@ -14,13 +14,9 @@ from chainrule.data.schema import Schema
 from chainrule.kernels import Kernel
 from chainrule.kernels.regression import Searched, search_ridge
 from chainrule.models.kernel import keeping
-from chainrule.models.kernel.approximating import ApproximateConfig, check_kernel, sized
-from chainrule.models.kernel.settings import (
-    WITHOUT_SCALE,
-    kernel_of,
-    median_distance,
-    rows,
-)
+from chainrule.models.kernel.approximating import ApproximateConfig, check_kernel, kernel_of, period_of, sized
+from chainrule.models.kernel.composition import has_scale
+from chainrule.models.kernel.settings import median_distance, rows
 
 MOST = 5000
 """Training examples that are kept unless told otherwise."""
@@ -50,7 +46,7 @@ class KernelRidgeConfig(ApproximateConfig):
 
 def kernel_from(config: KernelRidgeConfig) -> Kernel:
     """The kernel that settings describe."""
-    return kernel_of(config.kernel, 1.0 if config.scale == "auto" else config.scale, config.degree)
+    return kernel_of(config)
 
 
 def regressed(schema: Schema, y: Any) -> Float[np.ndarray, "rows outputs"]:
@@ -73,8 +69,9 @@ def largest_good(tried: Searched) -> float:
 def measured(config: KernelRidgeConfig, data: Data) -> Mapping[str, Any]:
     """How many examples or features there are; where not given, scale and ridge of the least leave-one-out error."""
     check_kernel(config)
-    found: dict[str, Any] = {**sized(config, data, MOST)}
-    scaled = config.kernel not in WITHOUT_SCALE
+    found: dict[str, Any] = {**sized(config, data, MOST), **period_of(config, data)}
+    config = config.model_copy(update=found)
+    scaled = has_scale(config.kernel)
     free = config.scale == "auto" and scaled
     median = median_distance(data) if config.scale == "auto" else config.scale
     if not free and config.ridge != "auto":
@@ -86,9 +83,7 @@ def measured(config: KernelRidgeConfig, data: Data) -> Mapping[str, Any]:
     best = np.inf
     for factor in FACTORS if free else (1.0,):
         scale = float(f"{factor * median:.6g}")
-        tried = search_ridge(
-            kernel_of(config.kernel, scale, config.degree), x, y - y.mean(axis=0), ridges=grid
-        )
+        tried = search_ridge(kernel_of(config, scale), x, y - y.mean(axis=0), ridges=grid)
         if tried.errors.min() < best:
             best = tried.errors.min()
             found["ridge"] = float(f"{largest_good(tried):.6g}")

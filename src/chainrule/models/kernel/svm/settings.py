@@ -14,8 +14,15 @@ from chainrule.data.schema import Schema
 from chainrule.kernels import Kernel
 from chainrule.kernels.support_vectors.classification import check_nu
 from chainrule.kernels.support_vectors.inputs import usual_gamma
-from chainrule.models.kernel.approximating import ApproximateConfig, check_kernel, sized
-from chainrule.models.kernel.settings import WITHOUT_SCALE, kernel_of, refuse_unread, rows
+from chainrule.models.kernel.approximating import (
+    ApproximateConfig,
+    check_kernel,
+    kernel_of,
+    needs_scale,
+    period_of,
+    sized,
+)
+from chainrule.models.kernel.settings import refuse_unread, rows
 
 MOST = 20_000
 """Training examples that are kept unless told otherwise."""
@@ -62,7 +69,7 @@ class SVMConfig(ApproximateConfig):
 
 def kernel_from(config: SVMConfig) -> Kernel:
     """The kernel that settings describe."""
-    return kernel_of(config.kernel, 1.0 if config.scale == "auto" else config.scale, config.degree)
+    return kernel_of(config)
 
 
 def measured(config: SVMConfig, data: Data) -> Mapping[str, Any]:
@@ -72,8 +79,8 @@ def measured(config: SVMConfig, data: Data) -> Mapping[str, Any]:
     _check_settings(config, data.schema)
     if target.one_class:
         _check_classes(config, data)
-    found: dict[str, Any] = {**sized(config, data, MOST)}
-    if config.scale == "auto" and config.kernel not in WITHOUT_SCALE:
+    found: dict[str, Any] = {**sized(config, data, MOST), **period_of(config, data)}
+    if needs_scale(config):
         gamma = usual_gamma("svm", rows(data.train.x))
         found["scale"] = float(f"{math.sqrt(1 / (2 * gamma)):.6g}")
     return found
