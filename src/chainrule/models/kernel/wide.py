@@ -3,7 +3,8 @@
 Training is kernel ridge regression with the kernel of the network, in double precision: of centred values, or of
 centred one-hot classes, whose outputs a temperature turns into probabilities. Ridge, temperature and the width of
 intervals all come from predicting every kept example from the others, which has a closed form, so no example is held
-out for them.
+out for them. Training for a time is gradient descent solved; there a fifth of the kept examples is predicted from the
+rest.
 """
 
 import abc
@@ -26,15 +27,14 @@ from chainrule.data import targets
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.kernels import Precomputed
 from chainrule.kernels.data_checks import refuse_contradictions
-from chainrule.kernels.infinite import Convolutional, Dense, InfiniteNetwork, kernel_matrices
+from chainrule.kernels.infinite import Convolutional, Dense, InfiniteNetwork, Kernels, kernel_matrices
 from chainrule.kernels.infinite.state import KernelState
-from chainrule.kernels.regression import FittedRidge, KernelRidge
 from chainrule.kernels.wide import Wide, doubled
 from chainrule.models.kernel import keeping
 from chainrule.models.kernel import wide_pictures as pictures
-from chainrule.models.kernel.settings import Kept, kept, refuse_unread, rows
+from chainrule.models.kernel.settings import Kept, kept, refuse_unread, refuse_weights, rows
+from chainrule.models.kernel.wide_training import WideTraining, for_a_time, to_the_end
 from chainrule.models.protocol import (
     Config,
     HasLogits,
@@ -97,7 +97,13 @@ class WideConfig(Config, abc.ABC):
     ridge: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
         "auto",
         description="added to the diagonal of the kernel, in units of its mean: variance of noise; auto: the best at "
-        "predicting every example from the others",
+        "predicting every example from the others; zero with time=, where stopping keeps from noise",
+    )
+    time: Annotated[float, Field(gt=0)] | None = Field(
+        None,
+        description="how long gradient descent trains all weights (nngp: those of the last layer), in units of one "
+        "over the mean of the kernel's diagonal: after 1, a direction of the mean eigenvalue is learnt to 63 %; none: "
+        "to the end",
     )
     points: Kept = "auto"
 
@@ -138,7 +144,9 @@ def measured(config: WideConfig, data: Data) -> Mapping[str, Any]:
         refuse_unread(
             config, name, config.architecture == "convolutional", "architecture=dense has no positions"
         )
-    if config.ridge == 0:
+    if config.time is not None:
+        refuse_weights(f"time={config.time:g}", data)
+    elif config.ridge == 0:
         refuse_contradictions("ridge=0", rows(data.train.x), rows(data.train.y), "use ridge=auto")
     pooled = config.architecture == "convolutional" and config.gather == "pool"
     most = MOST_POOLED if pooled else MOST[config.architecture]
@@ -172,6 +180,10 @@ class WideNetwork(HasOwnTraining, HasLogits, HasPictures):
     config: eqx.AbstractVar[Any]
     schema: eqx.AbstractVar[Schema]
 
+    def matrix_of(self, kernels: Kernels) -> np.ndarray:
+        """That of the two matrices which this model goes by."""
+        return np.asarray(kernels.ntk if self.config.tangent else kernels.nngp)
+
     def chosen(self, state: KernelState) -> Array:
         """The kernel of the two that this model goes by."""
         found = state.ntk if self.config.tangent else state.nngp
@@ -179,9 +191,7 @@ class WideNetwork(HasOwnTraining, HasLogits, HasPictures):
         return found
 
     @abc.abstractmethod
-    def learnt(
-        self, fitted: FittedRidge, matrix: np.ndarray, values: np.ndarray, weights: np.ndarray
-    ) -> Self:
+    def learnt(self, found: WideTraining, kernels: Kernels, values: np.ndarray, weights: np.ndarray) -> Self:
         """With what leaving one out says beside the coefficients: temperature, or width of intervals."""
 
     @abc.abstractmethod
@@ -237,29 +247,30 @@ class WideNetwork(HasOwnTraining, HasLogits, HasPictures):
         center = x.mean(axis=0).astype(self.center.dtype)
         centred = (x - center).reshape(len(x), *self.input_shape)
         found = kernel_matrices(self.network(), centred, ntk=self.config.tangent)
-        matrix = found.ntk if self.config.tangent else found.nngp
+        matrix = self.matrix_of(found)
         values, offset = self.values_of(part.y)
         weights = np.ones(len(x)) if part.weights is None else np.asarray(part.weights, np.float64)
         unit = float(np.diagonal(matrix).mean())
         ridge = None if self.config.ridge == "auto" else self.config.ridge * unit
-        fitted = KernelRidge(Precomputed(matrix), ridge).fit(np.arange(len(x))[:, None], values, weights)
-        assert isinstance(fitted, FittedRidge)  # nothing is approximated here
+        if self.config.time is None:
+            trained = to_the_end(matrix, values, weights, ridge)
+        else:
+            before = matrix if not self.config.tangent else np.asarray(found.nngp)
+            trained = for_a_time(matrix, before, values, ridge or 0.0, self.config.time)
         room = len(self.points)
         new = eqx.tree_at(
             lambda m: (m.points, m.coefficients, m.center, m.offset, m.ridge, m.done),
-            self.learnt(fitted, np.asarray(matrix), values, weights),
+            self.learnt(trained, found, values, weights),
             (
                 jnp.asarray(keeping.filled(x, room), self.points.dtype),
-                Wide.of(keeping.filled(fitted.coefficients, room), self.points.dtype),
+                Wide.of(keeping.filled(trained.coefficients, room), self.points.dtype),
                 jnp.asarray(center),
                 jnp.asarray(offset, self.offset.dtype),
-                jnp.asarray(fitted.ridge / unit, self.ridge.dtype),
+                jnp.asarray(trained.ridge / unit, self.ridge.dtype),
                 jnp.ones((), bool),
             ),
         )
-        # The regression at the kept examples is known: `K a = y - ridge a`.
-        there = values - (fitted.ridge / weights + fitted.jitter)[:, None] * fitted.coefficients
-        logits = new.logits_of(jnp.asarray(there, jnp.float32))
+        logits = new.logits_of(jnp.asarray(trained.outputs, jnp.float32))
         given = None if part.weights is None else jnp.asarray(part.weights)
         loss, metrics = supervised_loss(self.schema, logits, jnp.asarray(part.y), weights=given)
         return new, {"loss": loss, **metrics, "ridge": new.ridge}
@@ -279,13 +290,16 @@ def _outputs(model: WideNetwork, x: Array) -> Float[Array, "batch outputs"]:
     return from_kernels(model, x, lambda kernels: jnp.matmul(kernels, coefficients, precision="highest"))
 
 
-def own_kernel(model: WideNetwork, x: Array) -> Float[Array, " batch"]:
-    """`k(x, x)` of every example."""
+def own_kernel(
+    model: WideNetwork, x: Array, pick: Callable[[KernelState], Array] | None = None
+) -> Float[Array, " batch"]:
+    """`k(x, x)` of every example; of the kernel that the model goes by unless another is picked."""
+    chosen = pick or model.chosen
     network, same = model.network(), jnp.zeros((1, 1), bool)
 
     def own(row: Array) -> Array:
         state = network.tile(row[None], row[None], same, ntk=model.config.tangent, standard=None)
-        return model.chosen(state)[0, 0]
+        return chosen(state)[0, 0]
 
     return jax.lax.map(own, model.shaped(x), batch_size=_at_once(model, 1))
 
@@ -297,8 +311,17 @@ def _at_once(model: WideNetwork, columns: int) -> int:
     return max(1, MEMORY // (8 * _LIVE * held * columns))
 
 
-def from_kernels(model: WideNetwork, x: Array, use: Callable[[Array], Array]) -> Array:
-    """What `use` makes of the kernels of new examples with all kept ones, `(new, points)`, in parts that fit."""
+def from_kernels(
+    model: WideNetwork,
+    x: Array,
+    use: Callable[[Array], Array],
+    pick: Callable[[KernelState], Array] | None = None,
+) -> Array:
+    """What `use` makes of the kernels of new examples with all kept ones, `(new, points)`, in parts that fit.
+
+    `pick` may take others than the kernel that the model goes by, one below the other.
+    """
+    chosen = pick or model.chosen
     network, shape, count = model.network(), model.input_shape, len(model.points)
     columns = min(count, 1024, _at_once(model, 1))
     at_once = min(_at_once(model, columns), max(1, MEMORY // (8 * count)))
@@ -310,10 +333,10 @@ def from_kernels(model: WideNetwork, x: Array, use: Callable[[Array], Array]) ->
     def of_rows(some: Array) -> Array:
         def between(block: Array) -> Array:
             apart = jnp.zeros((len(some), columns), bool)
-            return model.chosen(network.tile(some, block, apart, ntk=model.config.tangent, standard=None))
+            return chosen(network.tile(some, block, apart, ntk=model.config.tangent, standard=None))
 
         found = jax.lax.map(between, points)
-        return use(jnp.moveaxis(found, 0, 1).reshape(len(some), -1)[:, :count])
+        return use(jnp.moveaxis(found, 0, 1).reshape(found.shape[1], -1)[:, :count])
 
     new = model.shaped(x)
     if len(new) <= at_once:

@@ -14,11 +14,10 @@ from chainrule.core.types import Array, Key
 from chainrule.data import targets
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
-from chainrule.kernels import Precomputed
 from chainrule.kernels.infinite import kernel_matrices
-from chainrule.kernels.regression import FittedRidge, KernelRidge
 from chainrule.models.kernel import gram_pictures, keeping
 from chainrule.models.kernel.settings import rows
+from chainrule.models.kernel.wide_training import applied, descended, to_the_end
 from chainrule.models.protocol import CanPredict, HasPredictiveDistribution
 
 if TYPE_CHECKING:
@@ -90,9 +89,12 @@ def by_training_size(model: "WideNetwork", data: Data, key: Key) -> Lines:
     errors = []
     for size in sizes:
         known, offset = model.values_of(np.asarray(batch.y)[:size])
-        fitted = KernelRidge(Precomputed(matrix[:size, :size]), ridge).fit(np.arange(size)[:, None], known)
-        assert isinstance(fitted, FittedRidge)  # nothing is approximated here
-        errors.append(_error(data, held, cross[:, :size] @ fitted.coefficients + offset))
+        part, time = matrix[:size, :size], model.config.time
+        if time is None:
+            coefficients = to_the_end(part, known, np.ones(size), ridge).coefficients
+        else:
+            coefficients = applied(descended(part, part, known, np.arange(size), ridge, time), known)
+        errors.append(_error(data, held, cross[:, :size] @ coefficients + offset))
     classes = targets.of(data.schema).one_class
     return Lines(
         "training-size",
@@ -102,7 +104,7 @@ def by_training_size(model: "WideNetwork", data: Data, key: Key) -> Lines:
         {f"{len(held.x)} validation examples": (np.array(sizes, float), np.array(errors))},
         log_x=True,
         log_y=min(errors) > 0,
-        caption="Learnt from parts of the training examples in closed form, with the ridge that all of them chose.",
+        caption="Learnt from parts of the training examples in closed form, with the ridge of all of them.",
     )
 
 
