@@ -35,7 +35,7 @@ from .conftest import TOY, Command
 )
 def test_what_has_answers_of_its_own_kind_is_used_on_files_next(name: str, schema: Schema, more: str) -> None:
     model = models.build(name, schema, **models.entry(name).toy)
-    run: Any = SimpleNamespace(path=Path("runs/toy"), schema=schema)
+    run: Any = SimpleNamespace(path=Path("runs/toy"), schema=schema, config={"model": {"name": name}})
     assert what_next(run, model)[0].endswith(f"toy FILE{more}")
 
 
