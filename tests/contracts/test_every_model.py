@@ -32,7 +32,7 @@ LONG = (
     *("control", "distill", "edm", "noisy-classifier", "score", "vdm"),  # beside diffusion
     *("bert", "pair-encoder", "seq2seq", "translator"),  # beside gpt, char-rnn and reader
     "pixel-cnn",  # beside made
-    "faster-rcnn",  # beside detector
+    *("faster-rcnn", "deeplab"),  # beside detector and segmenter
     *("identifier", "spoof-detector"),  # beside tests of their own
     *("f-gan", "wgan", "wgan-gp"),  # beside gan and dcgan
 )
