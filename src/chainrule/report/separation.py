@@ -24,11 +24,13 @@ def separation_pictures(run: Run) -> list[Picture]:
     return [
         spectrograms.ceilings(names, ratios.mixture, ratios.found, ratios.ideal),
         *spectrograms.separation(
-            model.transform,
-            names,
-            np.asarray(part.batch(np.arange(1)).x)[0],
-            *taken_apart(model, part, 0),
-            rate,
+            spectrograms.TakenApart(
+                model.transform,
+                names,
+                np.asarray(part.batch(np.arange(1)).x)[0],
+                *taken_apart(model, part, 0),
+                rate,
+            )
         ),
         *_worst(model, part, some, ratios.found, rate),
     ]
@@ -42,7 +44,8 @@ def _worst(model: CanSeparate, part: Split, some: Subset, found: np.ndarray, rat
     number, ratio = int(some.numbers[worst[0]]), worst[1]
     mixture = np.asarray(part.batch(np.array([number])).x)[0]
     parts = taken_apart(model, part, number)
-    return spectrograms.found_worst(number, ratio, model.transform, model.source_names, mixture, *parts, rate)
+    apart = spectrograms.TakenApart(model.transform, model.source_names, mixture, *parts, rate)
+    return spectrograms.found_worst(number, ratio, apart)
 
 
 __all__ = ["separation_pictures"]

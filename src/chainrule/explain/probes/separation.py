@@ -38,11 +38,13 @@ def examine(run: Run, data: Data, settings: SeparationSettings) -> Outcome:
         )
     names = model.source_names
     pictures: list[Picture] = spectrograms.separation(
-        model.transform,
-        names,
-        np.asarray(part.batch(np.array([settings.example])).x)[0],
-        *taken_apart(model, part, settings.example),
-        run.schema.rate,
+        spectrograms.TakenApart(
+            model.transform,
+            names,
+            np.asarray(part.batch(np.array([settings.example])).x)[0],
+            *taken_apart(model, part, settings.example),
+            run.schema.rate,
+        )
     )
     some = Subset.drawn(part, min(settings.n, len(part)))
     ratios = separated(model, some)

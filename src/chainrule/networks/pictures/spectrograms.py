@@ -1,6 +1,7 @@
 """Pictures of sound: spectrograms, masks over them, and what the masks leave, to look at and to listen to."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,64 +20,41 @@ _PIXELS = 2
 """Of a point of a picture."""
 
 
-def separation(
-    transform: STFT,
-    names: Sequence[str],
-    mixture: Float[np.ndarray, "samples channels"],
-    sources: Float[np.ndarray, "sources samples channels"],
-    masks: Inexact[np.ndarray, "sources channels bins frames"],
-    found: Float[np.ndarray, "sources samples channels"],
-    rate: int,
-) -> list[Picture]:
+class TakenApart(NamedTuple):
+    """A mixture and what a model makes of it."""
+
+    transform: STFT
+    names: Sequence[str]
+    """Of the sources."""
+    mixture: Float[np.ndarray, "samples channels"]
+    sources: Float[np.ndarray, "sources samples channels"]
+    """As they are."""
+    masks: Inexact[np.ndarray, "sources channels bins frames"]
+    found: Float[np.ndarray, "sources samples channels"]
+    """The sources as the model finds them."""
+    rate: int
+    """Samples a second."""
+
+
+def separation(apart: TakenApart) -> list[Picture]:
     """A mixture, and for each source its spectrogram, the mask, and the masked mixture; then all of it as sound."""
+    said = ("Sources, masks, what they leave", "The mixture, and its sources as found and as they are")
     return [
-        spectrogram(transform, mixture, rate),
-        *_parts(
-            "separation",
-            "Sources, masks, what they leave",
-            "separated",
-            "The mixture, and its sources as found and as they are",
-            *(transform, names, mixture, sources, masks, found, rate),
-        ),
+        spectrogram(apart.transform, apart.mixture, apart.rate),
+        *_parts(apart, ("separation", "separated"), said),
     ]
 
 
-def found_worst(
-    number: int,
-    ratio: float,
-    transform: STFT,
-    names: Sequence[str],
-    mixture: Float[np.ndarray, "samples channels"],
-    sources: Float[np.ndarray, "sources samples channels"],
-    masks: Inexact[np.ndarray, "sources channels bins frames"],
-    found: Float[np.ndarray, "sources samples channels"],
-    rate: int,
-) -> list[Picture]:
+def found_worst(number: int, ratio: float, apart: TakenApart) -> list[Picture]:
     """The held-out mixture with the lowest ratio, by its number and that ratio, to look at and to listen to."""
-    said = f"mixture {number}, {ratio:.1f} dB"
-    return _parts(
-        "worst-losses",
-        f"What is found worst: {said}",
-        "worst-separated",
-        f"The same to listen to: {said}",
-        *(transform, names, mixture, sources, masks, found, rate),
-    )
+    which = f"mixture {number}, {ratio:.1f} dB"
+    said = (f"What is found worst: {which}", f"The same to listen to: {which}")
+    return _parts(apart, ("worst-losses", "worst-separated"), said)
 
 
-def _parts(
-    name: str,
-    title: str,
-    sounds: str,
-    heard: str,
-    transform: STFT,
-    names: Sequence[str],
-    mixture: Float[np.ndarray, "samples channels"],
-    sources: Float[np.ndarray, "sources samples channels"],
-    masks: Inexact[np.ndarray, "sources channels bins frames"],
-    found: Float[np.ndarray, "sources samples channels"],
-    rate: int,
-) -> list[Picture]:
-    """A sheet of spectrograms with a row for each source, and players."""
+def _parts(apart: TakenApart, called: tuple[str, str], titles: tuple[str, str]) -> list[Picture]:
+    """A sheet of spectrograms with a row for each source, and the same as sound."""
+    transform, names, mixture, sources, masks, found, rate = apart
     top = float(_loudness(transform, mixture).max())
     shown, labels = [], []
     for source, true, mask, own in zip(names, sources, masks, found, strict=True):
@@ -87,8 +65,8 @@ def _parts(
         ]
         labels += [source, f"mask of {source}", f"{source} as found"]
     sheet = Images(
-        name,
-        title,
+        called[0],
+        titles[0],
         np.repeat(np.repeat(np.stack(shown), _PIXELS, axis=1), _PIXELS, axis=2)[..., None],
         labels,
         columns=3,
@@ -98,7 +76,7 @@ def _parts(
     )
     clips = {"mixture": mixture, **{f"{name}, as found": one for name, one in zip(names, found, strict=True)}}
     clips |= {f"{name}, the truth": one for name, one in zip(names, sources, strict=True)}
-    return [sheet, Sounds(sounds, heard, clips, rate)]
+    return [sheet, Sounds(called[1], titles[1], clips, rate)]
 
 
 def spectrogram(
@@ -206,4 +184,13 @@ def _rows(values: Float[np.ndarray, "bins frames"]) -> Float[np.ndarray, "rows f
     return np.asarray((np.add.reduceat(values, edges, axis=0) / counts[:, None])[::-1])
 
 
-__all__ = ["ceilings", "found_worst", "separation", "spectrogram", "spoken", "worst_of", "worst_to_best"]
+__all__ = [
+    "TakenApart",
+    "ceilings",
+    "found_worst",
+    "separation",
+    "spectrogram",
+    "spoken",
+    "worst_of",
+    "worst_to_best",
+]
