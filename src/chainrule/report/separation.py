@@ -24,7 +24,7 @@ def separation_pictures(run: Run) -> list[Picture]:
     return [
         spectrograms.ceilings(names, ratios.mixture, ratios.found, ratios.ideal),
         *spectrograms.separation(
-            spectrograms.TakenApart(
+            spectrograms.ShownMixture(
                 model.transform,
                 names,
                 np.asarray(part.batch(np.arange(1)).x)[0],
@@ -44,7 +44,7 @@ def _worst(model: CanSeparate, part: Split, some: Subset, found: np.ndarray, rat
     number, ratio = int(some.numbers[worst[0]]), worst[1]
     mixture = np.asarray(part.batch(np.array([number])).x)[0]
     parts = taken_apart(model, part, number)
-    apart = spectrograms.TakenApart(model.transform, model.source_names, mixture, *parts, rate)
+    apart = spectrograms.ShownMixture(model.transform, model.source_names, mixture, *parts, rate)
     return spectrograms.found_worst(number, ratio, apart)
 
 

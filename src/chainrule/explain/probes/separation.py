@@ -38,7 +38,7 @@ def examine(run: Run, data: Data, settings: SeparationSettings) -> Outcome:
         )
     names = model.source_names
     pictures: list[Picture] = spectrograms.separation(
-        spectrograms.TakenApart(
+        spectrograms.ShownMixture(
             model.transform,
             names,
             np.asarray(part.batch(np.array([settings.example])).x)[0],

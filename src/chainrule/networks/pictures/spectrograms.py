@@ -20,7 +20,7 @@ _PIXELS = 2
 """Of a point of a picture."""
 
 
-class TakenApart(NamedTuple):
+class ShownMixture(NamedTuple):
     """A mixture and what a model makes of it."""
 
     transform: STFT
@@ -36,7 +36,7 @@ class TakenApart(NamedTuple):
     """Samples a second."""
 
 
-def separation(apart: TakenApart) -> list[Picture]:
+def separation(apart: ShownMixture) -> list[Picture]:
     """A mixture, and for each source its spectrogram, the mask, and the masked mixture; then all of it as sound."""
     said = ("Sources, masks, what they leave", "The mixture, and its sources as found and as they are")
     return [
@@ -45,14 +45,14 @@ def separation(apart: TakenApart) -> list[Picture]:
     ]
 
 
-def found_worst(number: int, ratio: float, apart: TakenApart) -> list[Picture]:
+def found_worst(number: int, ratio: float, apart: ShownMixture) -> list[Picture]:
     """The held-out mixture with the lowest ratio, by its number and that ratio, to look at and to listen to."""
     which = f"mixture {number}, {ratio:.1f} dB"
     said = (f"What is found worst: {which}", f"The same to listen to: {which}")
     return _parts(apart, ("worst-losses", "worst-separated"), said)
 
 
-def _parts(apart: TakenApart, called: tuple[str, str], titles: tuple[str, str]) -> list[Picture]:
+def _parts(apart: ShownMixture, called: tuple[str, str], titles: tuple[str, str]) -> list[Picture]:
     """A sheet of spectrograms with a row for each source, and the same as sound."""
     transform, names, mixture, sources, masks, found, rate = apart
     top = float(_loudness(transform, mixture).max())
@@ -185,7 +185,7 @@ def _rows(values: Float[np.ndarray, "bins frames"]) -> Float[np.ndarray, "rows f
 
 
 __all__ = [
-    "TakenApart",
+    "ShownMixture",
     "ceilings",
     "found_worst",
     "separation",
